@@ -5,9 +5,10 @@ nothing about a call.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from wicket_mcp.catalog.listing import fingerprint
 from wicket_mcp.catalog.snapshot import Snapshot, changed_tools
@@ -17,10 +18,10 @@ from wicket_mcp.reload import read_again
 from wicket_mcp.store.model import CallRecord, StoredPin
 from wicket_mcp.surface.admission import Admission
 from wicket_mcp.surface.sessions import Sessions
-from wicket_mcp.surface.under_way import Glimpse, Load, look, merge
+from wicket_mcp.surface.under_way import ConnectedClient, Glimpse, Here, Load, merge
 from wicket_mcp.tasks import Tasks
 from wicket_mcp.telemetry.loop_lag import LoopLag
-from wicket_mcp.telemetry.metrics import Metrics, Reading
+from wicket_mcp.telemetry.metrics import Metrics, Reading, Values
 
 if TYPE_CHECKING:
     from wicket_mcp.app import Gateway
@@ -94,10 +95,11 @@ def _read_upstreams(gateway: "Gateway") -> Iterable[Reading]:
         load = loads.get(server)
         yield "wicket_upstream_up", (server,), float(load is not None and load.state == "ready")
         yield "wicket_upstream_breaker_open", (server,), float(load is not None and load.state == "broken")
-        yield "wicket_upstream_restarts_total", (server,), load.restarts if load else 0
-        yield "wicket_upstream_in_flight", (server,), load.calls if load else 0
-        yield "wicket_upstream_waiting", (server,), load.waiting if load else 0
-        yield "wicket_upstream_strays_total", (server,), load.strays if load else 0
+        own = None if load is None or load.relayed else load  # the member that runs a server counts for all
+        yield "wicket_upstream_restarts_total", (server,), own.restarts if own else 0
+        yield "wicket_upstream_in_flight", (server,), own.calls if own else 0
+        yield "wicket_upstream_waiting", (server,), own.waiting if own else 0
+        yield "wicket_upstream_strays_total", (server,), own.strays if own else 0
 
 
 def _read_gateway(gateway: "Gateway", sessions: Sessions, lag: LoopLag, admission: Admission) -> Iterable[Reading]:
@@ -109,10 +111,13 @@ def _read_gateway(gateway: "Gateway", sessions: Sessions, lag: LoopLag, admissio
     yield "wicket_event_loop_held_total", (), lag.held_times
     yield "wicket_requests_rejected_total", (), admission.rejected
     yield "wicket_audit_lost_total", (), gateway.lost_records
+    yield "wicket_audit_waiting", (), gateway.store.waiting_records
     yield "wicket_auth_failures_total", (), audit.rejections
     yield "wicket_background_failures_total", (), Tasks.failed
     yield "wicket_outbox_dropped_total", (), counters.dropped
     yield "wicket_outbox_replaced_total", (), counters.replaced
+    if gateway.tracing is not None:
+        yield "wicket_export_lost_total", (), gateway.tracing.lost
     for labels, count in gateway.scripting.outcomes.items():
         yield "wicket_scripts_total", labels, count
     for labels, count in gateway.accounts.refreshes.items():
@@ -127,44 +132,94 @@ def _write_enabled(path: Path, server: str, enabled: bool) -> None:
     wicket_toml.save(path, wicket_toml.set_enabled(path.read_text("utf-8"), server, enabled, path))
 
 
-def look_at(gateway: "Gateway", principal: Principal) -> Glimpse:
-    """The activity in this process that `principal` may see."""
-    loads = {load.server: Load(load.calls, load.waiting, load.restarts) for load in gateway.pool.loads()}
-    return look(gateway.audit, loads, principal)
+def look_here(gateway: "Gateway", clients: Callable[[], Sequence[ConnectedClient]]) -> Here:
+    """The activity in this process; `clients` returns those that are connected."""
+    pool = gateway.pool
+
+    def loads() -> dict[str, Load]:
+        return {
+            load.server: Load(
+                load.calls,
+                load.waiting,
+                load.restarts,
+                load.state,
+                pool.state(load.server)[1],
+                greeting.protocol_version if (greeting := pool.greeting(load.server)) else "",
+                load.relayed,
+            )
+            for load in pool.loads()
+        }
+
+    return Here(gateway.audit, gateway.held, loads, clients, lambda: gateway.lost_records, pool.stderr)
+
+
+def clients_of(sessions: Sessions) -> list[ConnectedClient]:
+    """The clients with a session over HTTP."""
+    now = time.monotonic()
+    return [
+        ConnectedClient(
+            session.principal.name, session.client.name, session.client.version, "http", now - session.began
+        )
+        for session in sessions.list()
+    ]
+
+
+async def stop_server(gateway: "Gateway", server: str) -> None:
+    """Close the server's connections here once their calls have ended."""
+    for upstream in gateway.pool.release_connections(server):
+        gateway.tasks.start(upstream.retire(), f"stop {server}")
+
+
+def limit_tools(values: Values) -> Values:
+    """Without the label `tool` if all processes together have called too many."""
+    calls = "wicket_calls_total"
+    tools = {labels[:2] for name, labels, _ in values.readings if name == calls and labels[1]}
+    if len(tools) <= MAX_TOOLS:
+        return values
+    totals: dict[tuple[str, ...], float] = {}
+    for _, (server, _, outcome), value in (reading for reading in values.readings if reading[0] == calls):
+        totals[server, "", outcome] = totals.get((server, "", outcome), 0) + value
+    others = [reading for reading in values.readings if reading[0] != calls]
+    return Values([*others, *((calls, labels, value) for labels, value in totals.items())], values.histograms)
+
+
+class Others(Protocol):
+    """The other members of a gateway that has several."""
+
+    async def look_around(self, principal: Principal, server: str = "") -> Sequence[Glimpse]: ...
+
+    async def stop_elsewhere(self, server: str, principal: Principal) -> None: ...
 
 
 def source_of(
-    gateway: "Gateway",
-    address: Callable[[], str],
-    others: Callable[[Principal], Awaitable[Sequence[Glimpse]]] | None = None,
+    gateway: "Gateway", here: Here, address: Callable[[], str], others: Callable[[], Others | None]
 ) -> "Source":
-    """The gateway as the dashboard sees it; `others` returns the activity of the other members, if there are any."""
+    """The gateway as the dashboard sees it; `others` returns the other members, if there are any."""
     from wicket_mcp.identity.grants import Grants  # noqa: PLC0415  (for those who open it)
     from wicket_mcp.identity.holders import CredentialHolders  # noqa: PLC0415
     from wicket_mcp.surface.dashboard.source import Source  # noqa: PLC0415
     from wicket_mcp.trust.always import FILE as ALWAYS_FILE  # noqa: PLC0415
     from wicket_mcp.trust.always import Always  # noqa: PLC0415
 
-    pool, catalogue = gateway.pool, gateway.catalogue
-
-    def eras() -> dict[str, str]:
-        greetings = {name: pool.greeting(name) for name in catalogue.servers}
-        return {name: greeting.protocol_version for name, greeting in greetings.items() if greeting}
+    catalogue = gateway.catalogue
 
     async def sign_in(server: str, principal: Principal) -> str:
         return (await gateway.accounts.sign_ins.begin(catalogue.servers[server], principal)).link
 
-    async def under_way(principal: Principal) -> Glimpse:
-        return merge([look_at(gateway, principal), *(await others(principal) if others is not None else ())])
+    async def under_way(principal: Principal, server: str = "") -> Glimpse:
+        members = others()
+        elsewhere = () if members is None else await members.look_around(principal, server)
+        return merge([here.look(principal, server), *elsewhere])
 
     async def pins(tool: Tool) -> Sequence[StoredPin]:
         name, source = tool.own_name or tool.name, fingerprint(catalogue.servers[tool.server])
         every = await gateway.store.pins(tool.server)
         return [pin for pin in every if (pin.source, pin.kind, pin.name) == (source, "tool", name)]
 
-    async def stop(server: str) -> None:
-        for upstream in pool.release_connections(server):
-            gateway.tasks.start(upstream.retire(), f"stop {server}")
+    async def stop(server: str, principal: Principal) -> None:
+        await stop_server(gateway, server)
+        if (members := others()) is not None:
+            await members.stop_elsewhere(server, principal)
 
     async def enable(server: str, enabled: bool) -> None:
         path = gateway.config.path
@@ -184,17 +239,16 @@ def source_of(
         audit=gateway.audit,
         keys=gateway.registry.keys,
         grants=lambda: Grants(gateway.store, CredentialHolders(None, gateway.registry.keys), gateway.audit.act),
+        credentials=gateway.store.secrets,
         address=address,
-        lost=lambda: gateway.lost_records,
         under_way=under_way,
         pins=pins,
-        eras=eras,
         explain=gateway.finder.explain,
         signed_out=lambda principal: gateway.accounts.missing(catalogue.servers.values(), principal),
         sign_in=sign_in,
         held=lambda: [held for server in catalogue.servers for held in catalogue.held_entries(server).values()],
+        failures=lambda: catalogue.failures,
         accept=catalogue.approve,
-        stderr=pool.stderr,
         enable=enable,
         start=catalogue.renew,
         stop=stop,

@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
 
 from wicket_mcp.cluster.claims import ClaimingMembers, ClaimsAway
 from wicket_mcp.cluster.file_members import FileMembers
@@ -33,7 +33,7 @@ from wicket_mcp.surface.owned import Owned, OwnedServers, PeerLinks
 from wicket_mcp.surface.protocol import Protocol
 from wicket_mcp.surface.replica_router import ReplicaRouter
 from wicket_mcp.surface.under_way import PATH as UNDER_WAY
-from wicket_mcp.surface.under_way import Glimpse, read
+from wicket_mcp.surface.under_way import STOP, Glimpse, read
 from wicket_mcp.upstream.era import BEHIND
 from wicket_mcp.upstream.lock_ownership import LockOwnership
 from wicket_mcp.upstream.owner import EPOCH, PATH, Vouch, ownership_key
@@ -192,15 +192,26 @@ class Replicas:
         owned = Owned(self._epoch, self._locate, self._discover, self._gateway.forward, self._listen, self._watch)
         return OwnedServers(owned, protocol, max_message, self._links)
 
-    async def look_around(self, principal: Principal) -> list[Glimpse]:
+    async def look_around(self, principal: Principal, server: str = "") -> list[Glimpse]:
         """The activity at the other members; one that does not answer quickly is left out."""
-        others = (
-            [member for member in self.members.all.values() if member.id != self.me] if self.members is not None else []
-        )
-        answers = await asyncio.gather(
-            *(self.relay.fetch(member, UNDER_WAY, principal, LOOK_WITHIN) for member in others)
-        )
-        return [read(answer) for answer in answers if answer is not None]
+        answers = await self.ask_all(f"{UNDER_WAY}?{urlencode({'server': server})}", principal)
+        return [read(answer) for answer in answers.values() if answer is not None]
+
+    async def ask_all(self, path: str, principal: Principal = GATEWAY) -> Mapping[str, Any]:
+        """The answers of the other members by their ids; None for one that does not answer quickly."""
+        others = self._others()
+        answers = await asyncio.gather(*(self.relay.fetch(member, path, principal, LOOK_WITHIN) for member in others))
+        return {member.id: answer for member, answer in zip(others, answers, strict=True)}
+
+    async def stop_elsewhere(self, server: str, principal: Principal) -> None:
+        """Stop a server at the other members."""
+        path = f"{STOP}{quote(server, safe='')}"
+        await asyncio.gather(*(self.relay.ask(member, path, principal, {}) for member in self._others()))
+
+    def _others(self) -> list[Member]:
+        if self.members is None:
+            return []
+        return [member for member in self.members.all.values() if member.id != self.me]
 
     def _epoch(self, server: str, principal: Principal) -> int:
         config = self._gateway.pool.config(server)

@@ -49,8 +49,10 @@ class Span(msgspec.Struct, eq=False):
     """The rule that decided about the call, and its decision."""
     upstream: float = 0.0
     """Seconds that the server took."""
-    steps: dict[str, float] | None = None
-    """Seconds that each layer took by itself, if recorded (`calls/steps.py`)."""
+    marks: list[str | float] = []
+    """Each step of the pipeline and when it began, one after the other (`calls/pipeline.py`)."""
+    progress: JsonObject | None = None
+    """The server's last progress notification."""
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -198,7 +198,6 @@ def build(config: Config, live: Live) -> Rooms:
             task_ids=library.task_ids,
             approvals=approvals,
             trace=live.tracing.name() if live.tracing else None,
-            timed=config.audit.file is not None,
             profiles=limit_profile(live.budgets, budgeted) if (budgeted := _profiles_with_budget(config)) else None,
         )
     )

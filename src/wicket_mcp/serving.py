@@ -6,6 +6,7 @@ Loaded only when HTTP is served. Knows the gateway's public parts and the surfac
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, closing
+from functools import partial
 from pathlib import Path
 from socket import socket
 from typing import TYPE_CHECKING
@@ -14,15 +15,16 @@ from msgspec.structs import replace
 
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.dialects import factory
-from wicket_mcp.observing import look_at, observe, source_of
+from wicket_mcp.observing import clients_of, limit_tools, look_here, observe, source_of, stop_server
 from wicket_mcp.rooms import profile_name
 from wicket_mcp.surface.admission import Admission
 from wicket_mcp.surface.asgi import App, Health, Mount
 from wicket_mcp.surface.callback import Callback
 from wicket_mcp.surface.cards import Cards
 from wicket_mcp.surface.dashboard.lazy import LazyDashboard
+from wicket_mcp.surface.dashboard.sessions import UiSessions
 from wicket_mcp.surface.guard import Guard, check_exposure
-from wicket_mcp.surface.metrics import MetricsPage
+from wicket_mcp.surface.metrics import PEER_PATH, MetricsPage, PeerMetricsPage, WorkerMetrics
 from wicket_mcp.surface.rest import Rest
 from wicket_mcp.surface.server import LAST_CALL, Server, address_of, listen, listen_beside
 from wicket_mcp.surface.sessions import Sessions
@@ -30,6 +32,7 @@ from wicket_mcp.surface.sign_in import SignIn
 from wicket_mcp.surface.streamable_http import StreamableHttp
 from wicket_mcp.surface.under_way import UnderWayPage
 from wicket_mcp.telemetry.loop_lag import LoopLag
+from wicket_mcp.telemetry.metrics import Values
 
 if TYPE_CHECKING:
     from wicket_mcp.app import Gateway
@@ -58,7 +61,7 @@ async def serve_http(
     gateway.pool.serve_many()
     sessions = _follow_sessions(gateway)
     replicas = await _join_others(gateway, sessions, alone=gateway.config.store is None and workers is None)
-    front = Front(gateway, dialects, token, sessions, replicas)
+    front = Front(gateway, dialects, token, sessions, replicas, workers)
     gateway.on_reload.append(front.reconfigure)
     gateway.attend()
     async with AsyncExitStack() as ending:
@@ -73,7 +76,8 @@ async def serve_http(
         serving = gateway.tasks.start(server.serve([sock] if inner is None else [sock, inner]), "http", awaited=True)
         front.serve_at(address_of(sock))
         if metrics is not None:
-            ending.push_async_callback(_serve_metrics(gateway, front, ending.enter_context(closing(listen(*metrics)))))
+            beside = ending.enter_context(closing(listen(*metrics, shared=workers is not None)))
+            ending.push_async_callback(_serve_metrics(gateway, front, beside))
         if replicas is not None:
             ending.push_async_callback(replicas.close)
             if workers is not None and inner is not None:
@@ -96,7 +100,7 @@ async def serve_http(
 def _serve_metrics(gateway: "Gateway", front: "Front", sock: socket) -> Callable[[], Awaitable[None]]:
     """Answer Prometheus on a separate port; returns the function that ends this."""
     guard = Guard(replace(gateway.config.http, host=sock.getsockname()[0]), None)
-    server = Server(App((MetricsPage(front.metrics, "none"),), guard))
+    server = Server(App((MetricsPage(front.read_metrics, "none"),), guard))
     serving = gateway.tasks.start(server.serve([sock]), "metrics", awaited=True)
 
     async def end() -> None:
@@ -134,6 +138,7 @@ class Front:
         token: str | None,
         sessions: Sessions,
         replicas: "Replicas | None",
+        workers: Path | None,
     ) -> None:
         self.address = ""
         """Known once we listen."""
@@ -147,8 +152,15 @@ class Front:
         self._protocols |= {f"/mcp/{name}": gateway.protocol(name, transport="tcp") for name in factory.NAMES}
         self._add_profiles(gateway.config)
         self._admission = Admission(self.lag)
-        self.metrics = observe(gateway, sessions, self.lag, self._admission)
+        self._metrics = observe(gateway, sessions, self.lag, self._admission)
+        self._worker_metrics = None
+        if replicas is not None and workers is not None:
+            ask = partial(replicas.ask_all, PEER_PATH)
+            self._worker_metrics = WorkerMetrics(workers, replicas.me, self._metrics.read, ask)
         audit = gateway.audit
+        self._ui_sessions = UiSessions(gateway.store, ring=replicas.ring if replicas else None)
+        self._here = look_here(gateway, lambda: clients_of(sessions))
+        self._under_way = UnderWayPage(self._here, partial(stop_server, gateway))
         self._sign_in = SignIn(
             gateway.config,
             self._protocols.keys(),
@@ -158,6 +170,7 @@ class Front:
             gateway.accounts.waiting,
             audit.act,
             audit.reject,
+            self._ui_sessions,
         )
         self._dashboard = LazyDashboard(self._make_dashboard)
         self.app = App(
@@ -166,6 +179,10 @@ class Front:
             audit.reject,
             vouched=replicas.relay.admit if replicas else None,
         )
+
+    async def read_metrics(self) -> Values:
+        """Ours, or those of all workers of this machine; each replica reports its own."""
+        return limit_tools(await self._worker_metrics.read()) if self._worker_metrics else self._metrics.read()
 
     def reconfigure(self, config: Config) -> None:
         """Serve another configuration from the next request on."""
@@ -185,6 +202,8 @@ class Front:
         self._sessions.end_all()
 
     async def close(self) -> None:
+        if self._worker_metrics is not None:
+            await asyncio.to_thread(self._worker_metrics.leave)
         self.lag.stop()
         await self._sign_in.close()
 
@@ -209,7 +228,7 @@ class Front:
             Callback(self._gateway.accounts),
             *self._sign_in.mounts,
             Rest(self._gateway.registry),
-            MetricsPage(self.metrics),
+            MetricsPage(self.read_metrics),
             self._dashboard,
             *self._peer_mounts(config),
         )
@@ -225,7 +244,7 @@ class Front:
         if self._replicas is None:
             return ()
         owned = self._replicas.mount(self._protocols["/mcp"], config.limits.max_message)
-        return owned, UnderWayPage(lambda principal: look_at(self._gateway, principal))
+        return owned, self._under_way, PeerMetricsPage(self._metrics.read)
 
     def _make_grants(self) -> "Grants":
         from wicket_mcp.identity.grants import Grants  # noqa: PLC0415  (for those who turn it on)
@@ -240,9 +259,6 @@ class Front:
 
     def _make_dashboard(self) -> Mount:
         from wicket_mcp.surface.dashboard.mount import Dashboard  # noqa: PLC0415  (for those who open it)
-        from wicket_mcp.surface.dashboard.sessions import UiSessions  # noqa: PLC0415
 
-        people = UiSessions(self._gateway.store, ring=self._replicas.ring if self._replicas else None)
-        others = self._replicas.look_around if self._replicas else None
-        source = source_of(self._gateway, lambda: f"{self.address}/mcp", others)
-        return Dashboard(source, people, self.app.identify, self._token)
+        source = source_of(self._gateway, self._here, lambda: f"{self.address}/mcp", lambda: self._replicas)
+        return Dashboard(source, self._ui_sessions, self.app.identify, self._token, lambda: self._sign_in.people)

@@ -1,4 +1,4 @@
-"""How long each layer took, in an audit that goes to a file; and the arguments, where they are asked for."""
+"""How long each step took, in the store and in an audit that goes to a file; and the arguments, if asked for."""
 
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -12,6 +12,8 @@ from wicket_mcp.codec import decode
 from wicket_mcp.errors import BadArguments
 from wicket_mcp.model import SCOPES, Principal, Silent
 from wicket_mcp.request import tool_call
+from wicket_mcp.store.audit_file import as_json
+from wicket_mcp.store.model import AuditQuery
 
 ANN = Principal("ann", SCOPES)
 
@@ -23,7 +25,7 @@ async def read(path: Path, gateway: Any) -> list[dict[str, Any]]:
     return [record for record in records if record["method"] == "tools/call"]
 
 
-async def test_the_audit_file_has_the_duration_of_each_layer_in_their_order(
+async def test_the_audit_has_the_duration_of_each_step_in_their_order(
     open_gateway: OpenGateway, tmp_path: Path
 ) -> None:
     file = tmp_path / "audit.jsonl"
@@ -35,6 +37,8 @@ async def test_the_audit_file_has_the_duration_of_each_layer_in_their_order(
         with pytest.raises(BadArguments):
             await gateway.call("echo.echo", {"message": 1, "more": []})
         records = await read(file, gateway)
+        stored = await gateway.store.find_calls(AuditQuery(newest_first=False))
+    assert [as_json(record)["steps_ms"] for record in stored] == [record["steps_ms"] for record in records]
     steps = [list(record["steps_ms"]) for record in records]
     inner = ["arguments", "cache", "limit of the server", "forward", "server"]
     assert steps == [

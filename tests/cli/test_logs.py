@@ -3,6 +3,8 @@
 import stat
 from pathlib import Path
 
+import pytest
+
 from tests.cli.shell import Shell, Terminal
 from tests.conftest import OpenGateway, peer
 from wicket_mcp.codec import decode, encode
@@ -31,7 +33,9 @@ def test_calls_are_shown_and_found_by_what_is_asked(shell: Shell) -> None:
     ]
     first = every[0]
     assert (first["server"], first["principal"], first["tokens_in"]) == ("echo", "local", 5)
-    assert set(first["steps_ms"]) == {"gateway", "server"}  # pyright: ignore[reportArgumentType]
+    steps: dict[str, float] = first["steps_ms"]  # pyright: ignore[reportAssignmentType]
+    assert list(steps) == ["audit", "resolve", "arguments", "forward", "server"]
+    assert sum(steps.values()) == pytest.approx(first["duration_ms"], abs=0.01)
     assert "hello" not in encode(every).decode()
     failed = lines(shell.run("logs", "--json", "--outcome", "failed", "--server", "echo", "--since", "1h").out)
     assert [record["tool"] for record in failed] == ["fails", "refuses"]

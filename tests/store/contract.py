@@ -199,7 +199,14 @@ class TestCalls:
         self, store: Store
     ) -> None:
         made = [
-            replace(call(-4, "ann", "read"), client="editor", run="r1", upstream_ms=1.0, arguments_bytes=9),
+            replace(
+                call(-4, "ann", "read"),
+                client="editor",
+                run="r1",
+                upstream_ms=1.0,
+                arguments_bytes=9,
+                steps=(("resolve", 0.012), ("forward", 0.5), ("server", 1.0)),
+            ),
             replace(call(-3, "bob", "write", "denied"), detail="policy"),
             replace(call(-2, "unknown", "authenticate", "rejected"), server="", method="auth"),
             call(-1, "bob", "read"),
@@ -211,6 +218,7 @@ class TestCalls:
         assert await store.find_calls(AuditQuery(principal="bob", outcome="failed")) == [write]
         assert await store.find_calls(AuditQuery(tool="read", limit=1)) == [last]
         assert await store.find_calls(AuditQuery(method="auth")) == [failed_sign_in]
+        assert await store.find_calls(AuditQuery(run="r1")) == [read]
         assert await store.find_calls(AuditQuery(since=write.at, server="x")) == [last, write]
         page = await store.find_calls(AuditQuery(limit=3, newest_first=False))
         assert page == [read, write, failed_sign_in]

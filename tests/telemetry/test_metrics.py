@@ -17,7 +17,7 @@ from wicket_mcp import Gateway
 from wicket_mcp.codec import decode
 from wicket_mcp.observing import MAX_TOOLS, CallCounter
 from wicket_mcp.store.model import AuditQuery, CallRecord
-from wicket_mcp.telemetry.metrics import FAMILIES, Metrics
+from wicket_mcp.telemetry.metrics import FAMILIES, Metrics, render
 
 SPECIFIED = {
     *("wicket_calls_total", "wicket_call_duration_seconds", "wicket_calls_in_flight", "wicket_upstream_up"),
@@ -101,7 +101,7 @@ def test_prometheus_accepts_every_metric_and_hostile_names() -> None:
     for name, family in FAMILIES.items():
         if family.kind == "counter":
             metrics.add(name, *("x" for _ in family.labels))
-    text = metrics.render()
+    text = render(metrics.read())
     assert "\nwicket_forged" not in text
     done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False)
     problems = [line for line in done.stderr.splitlines() if "counter metrics should have" not in line]
@@ -118,10 +118,10 @@ def test_tools_lose_their_label_when_there_are_many() -> None:
     metrics.read_from(calls.read)
     for number in range(MAX_TOOLS):
         calls(call(tool=f"t{number}"))
-    assert 'tool="t1"' in metrics.render()
+    assert 'tool="t1"' in render(metrics.read())
     for number in range(3):
         calls(call(tool=f"more{number}"))
-    assert re.findall("^wicket_calls_total.*", metrics.render(), re.MULTILINE) == [
+    assert re.findall("^wicket_calls_total.*", render(metrics.read()), re.MULTILINE) == [
         f'wicket_calls_total{{server="x",tool="",outcome="ok"}} {MAX_TOOLS + 3}'
     ]
 
@@ -131,7 +131,7 @@ def test_an_address_of_a_resource_is_no_label() -> None:
     calls = CallCounter(metrics)
     metrics.read_from(calls.read)
     calls(replace(call(tool="file:///secret"), method="resources/read"))
-    assert "secret" not in metrics.render()
+    assert "secret" not in render(metrics.read())
 
 
 def test_every_metric_of_the_contract_exists_and_is_documented() -> None:

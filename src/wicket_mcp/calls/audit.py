@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
 from wicket_mcp.calls.cache import META_CACHED
-from wicket_mcp.calls.steps import LAST
 from wicket_mcp.codec import digest, encode
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.errors import Internal, WicketError
@@ -25,6 +24,8 @@ from wicket_mcp.telemetry.log import cut
 from wicket_mcp.telemetry.redact import mask_members, mask_strings
 
 MAX_DETAIL = 300
+FORWARD = "forward"
+"""The last step, from which the server's time is taken."""
 MAX_ARGUMENTS = 16 * 1024
 """The most bytes of arguments in a record; for larger arguments only their size is recorded."""
 LISTENERS_EVERY = 0.25  # seconds over which records are collected for the listeners
@@ -145,7 +146,7 @@ def audit(log: Audit) -> Layer:
                 raise
             finally:
                 del running[span]
-                log.record(_record(request, span, time.perf_counter() - started, whole=log.whole_arguments))
+                log.record(_record(request, span, started, whole=log.whole_arguments))
             return result
 
         return handle
@@ -153,7 +154,8 @@ def audit(log: Audit) -> Layer:
     return layer
 
 
-def _record(request: Request, span: Span, seconds: float, *, whole: bool) -> CallRecord:
+def _record(request: Request, span: Span, started: float, *, whole: bool) -> CallRecord:
+    ended = time.perf_counter()
     if not span.arguments_digest:
         span.arguments_digest, span.arguments_bytes = digest(encode(span.arguments))
     caller = request.caller
@@ -164,7 +166,7 @@ def _record(request: Request, span: Span, seconds: float, *, whole: bool) -> Cal
         span.name or request.name,
         span.arguments_digest,
         span.outcome,
-        seconds * 1000,
+        (ended - started) * 1000,
         span.size,
         request.method,
         caller.client_name,
@@ -173,19 +175,27 @@ def _record(request: Request, span: Span, seconds: float, *, whole: bool) -> Cal
         span.upstream * 1000,
         span.arguments_bytes,
         span.rule,
-        steps=_steps(span, seconds) if span.steps else (),
+        steps=_steps(span, started, ended),
         arguments=_mask(span) if whole else "",
     )
 
 
-def _steps(span: Span, seconds: float) -> tuple[tuple[str, float], ...]:
-    """The time of each layer in milliseconds, in pipeline order; the remainder is the audit's own."""
-    steps = dict(reversed((span.steps or {}).items()))
-    if LAST in steps:
-        steps[LAST] -= span.upstream
-        steps["server"] = span.upstream
-    steps = {"audit": seconds - sum(steps.values()), **steps}
-    return tuple((name, max(0.0, elapsed) * 1000) for name, elapsed in steps.items())
+def _steps(span: Span, started: float, ended: float) -> tuple[tuple[str, float], ...]:
+    """The milliseconds of each step in their order: one ends when the next begins, the last when the request ends.
+
+    A step that is entered twice (by a fallback, a sign-in) is summed up; `forward` is without the server's time.
+    """
+    steps: dict[str, float] = {}
+    marks: list[Any] = span.marks
+    last, began = "audit", started
+    for name, at in zip(marks[::2], marks[1::2], strict=True):
+        steps[last] = steps.get(last, 0.0) + (at - began) * 1000
+        last, began = name, at
+    steps[last] = steps.get(last, 0.0) + (ended - began) * 1000
+    if FORWARD in steps:
+        steps[FORWARD] = max(0.0, steps[FORWARD] - span.upstream * 1000)
+        steps["server"] = span.upstream * 1000
+    return tuple(steps.items())
 
 
 def _mask(span: Span) -> str:

@@ -37,7 +37,7 @@ from wicket_mcp.model import (
     as_object,
     as_text,
 )
-from wicket_mcp.request import Request, Result
+from wicket_mcp.request import Request, Result, Span
 from wicket_mcp.upstream.connection import NO_CALLBACKS, Callbacks
 from wicket_mcp.upstream.pool import Pool
 
@@ -83,7 +83,7 @@ class Forward:
         silent = token is None and unasked and not caller.log_level
         callbacks = NO_CALLBACKS
         if not silent:
-            reporter = _Reporter(caller, server, token)
+            reporter = _Reporter(caller, server, token, request.span)
             callbacks = Callbacks(reporter.notify, reporter.ask)
         params = {**dressed, **request.resume} if request.resume else dressed
         for attempt in range(ROUNDS):
@@ -256,15 +256,17 @@ async def _replies(body: JsonObject, caller: Caller, server: str) -> JsonObject:
 class _Reporter:
     """Passes an upstream's messages to the caller: progress under its token, the logs it wants, questions."""
 
-    __slots__ = ("_caller", "_server", "_token")
+    __slots__ = ("_caller", "_server", "_span", "_token")
 
-    def __init__(self, caller: Caller, server: str, token: Any) -> None:
+    def __init__(self, caller: Caller, server: str, token: Any, span: Span) -> None:
+        self._span = span
         self._caller = caller
         self._server = server
         self._token = token
 
     def notify(self, method: str, params: JsonObject) -> None:
         if method == "notifications/progress":
+            self._span.progress = params
             if self._token is not None:
                 self._caller.notify(method, {**params, "progressToken": self._token})
         elif method != "notifications/message" or is_wanted(as_text(params.get("level")), self._caller.log_level):

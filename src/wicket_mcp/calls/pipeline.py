@@ -11,6 +11,7 @@ A fallback must check the other tool's schema, so it comes before the arguments.
 nothing, so the cache comes before the server's limit.
 """
 
+import time
 from collections.abc import Awaitable, Mapping
 from functools import partial
 
@@ -18,7 +19,7 @@ import msgspec
 
 from wicket_mcp.calls.approve import Approvals, approve, observe
 from wicket_mcp.calls.arguments import check
-from wicket_mcp.calls.audit import Audit, audit
+from wicket_mcp.calls.audit import FORWARD, Audit, audit
 from wicket_mcp.calls.authorise import authorise
 from wicket_mcp.calls.cache import AccountOf, Cache, cache
 from wicket_mcp.calls.fallback import fallback
@@ -32,7 +33,6 @@ from wicket_mcp.calls.resolve import (
     resolve_resource,
     resolve_tool,
 )
-from wicket_mcp.calls.steps import time_last, time_layer, without
 from wicket_mcp.calls.task_ids import TaskIds
 from wicket_mcp.catalog.addresses import Addresses
 from wicket_mcp.catalog.catalogue import Catalogue
@@ -68,8 +68,6 @@ class Parts(msgspec.Struct, frozen=True):
     trace: Layer | None = None
     profiles: Layer | None = None
     """The budgets of profiles, if there are any."""
-    timed: bool = False
-    """Whether the audit records the time of each layer."""
 
 
 class Pipeline:
@@ -120,14 +118,7 @@ class Pipeline:
         }
         if parts.approvals is not None:
             layers["approve"] = approve(parts.approvals)
-        return nest([*self._outermost, *self._steps(layers)], self._last(inner))
-
-    def _steps(self, layers: Mapping[str, Layer]) -> list[Layer]:
-        """The layers, each with its name and timed if the audit records times."""
-        return [time_layer(name, layer) if self._parts.timed else layer for name, layer in layers.items()]
-
-    def _last(self, handler: Handler) -> Handler:
-        return time_last(handler) if self._parts.timed else handler
+        return nest([*self._outermost, *_steps(layers)], _mark(FORWARD, inner))
 
     def _stack(self, scope: str, doing: str, resolve: Layer, inner: Handler, *, owner: bool) -> Handler:
         parts = self._parts
@@ -139,7 +130,7 @@ class Pipeline:
             layers["limit"] = limit_principal(parts.admit, "invocation" if scope == "invoke" else "discovery")
             if parts.profiles is not None and scope == "invoke":
                 layers["limit of the profile"] = parts.profiles
-        return nest([*self._outermost, *self._steps(layers)], inner)
+        return nest([*self._outermost, *_steps(layers)], inner)
 
     def _to_server(self, request: Request) -> Awaitable[Result]:
         config = self._parts.catalogue.servers.get(request.server)
@@ -156,16 +147,12 @@ class Pipeline:
         outer: dict[str, Layer] = {"held": check_held(parts.catalogue)} if holds(config) else {}
         if parts.approvals is not None and parts.approvals.flow is not None:
             outer["approve"] = observe(parts.approvals.flow)
-        others = nest(self._steps(outer), self._add_server_limit(config))
+        others = nest(_steps(outer), self._add_server_limit(config))
         tools = self._direct(config)
         if config.fallback:
-            standing_in = fallback(parts.catalogue, config, self._direct_to)
-            tools = nest(self._steps({"fallback": standing_in}), tools)
+            standing_in = fallback(parts.catalogue, config, lambda name: self._direct(parts.catalogue.servers[name]))
+            tools = nest(_steps({"fallback": standing_in}), tools)
         return others, tools
-
-    def _direct_to(self, server: str) -> Handler:
-        handler = self._direct(self._parts.catalogue.servers[server])
-        return without(handler, "fallback") if self._parts.timed else handler
 
     def _direct(self, config: ServerConfig) -> Handler:
         parts = self._parts
@@ -175,12 +162,12 @@ class Pipeline:
             layers["approve"] = approve(parts.approvals)
         if config.cache:
             layers["cache"] = cache(parts.cache, config, parts.account)
-        return nest(self._steps(layers), self._add_server_limit(config))
+        return nest(_steps(layers), self._add_server_limit(config))
 
     def _add_server_limit(self, config: ServerConfig) -> Handler:
-        forward = self._last(self._forward)
+        forward = _mark(FORWARD, self._forward)
         layers = {"limit of the server": limit_server(self._parts.buckets, config)} if config.calls_per_minute else {}
-        return nest(self._steps(layers), forward)
+        return nest(_steps(layers), forward)
 
     async def _forward(self, request: Request) -> Result:
         """Tasks concern only clients and tools that declare them; every other call is forwarded directly."""
@@ -194,6 +181,26 @@ class Pipeline:
             if refusal.rpc_code != MISSING_CLIENT_CAPABILITY:
                 raise
         return await self._following(request)
+
+
+def _steps(layers: Mapping[str, Layer]) -> list[Layer]:
+    """The layers, each marking when it is entered."""
+    return [partial(_mark_layer, name, layer) for name, layer in layers.items()]
+
+
+def _mark_layer(name: str, layer: Layer, inner: Handler) -> Handler:
+    return _mark(name, layer(inner))
+
+
+def _mark(name: str, handler: Handler) -> Handler:
+    """Note in the span when the step `name` begins; not a coroutine of its own, because every call passes several."""
+    clock = time.perf_counter
+
+    def enter(request: Request) -> Awaitable[Result]:
+        request.span.marks += name, clock()
+        return handler(request)
+
+    return enter
 
 
 def nest(layers: list[Layer], inner: Handler) -> Handler:

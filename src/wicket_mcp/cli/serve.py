@@ -82,8 +82,8 @@ def serve(
         raise typer.BadParameter("over stdio, stdout belongs to the client; add --http", param_hint="--print-clients")
     if workers is not None and http is None:
         raise typer.BadParameter("is for HTTP; add --http", param_hint="--workers")
-    if metrics is not None and (http is None or workers is not None):
-        raise typer.BadParameter("is for one process that serves HTTP (--http)", param_hint="--metrics")
+    if metrics is not None and http is None:
+        raise typer.BadParameter("is for HTTP; add --http", param_hint="--metrics")
     settings = read(config, serving=True)
     level = os.environ.get("WICKET_LOG") or ("debug" if verbose else None)
 

@@ -137,7 +137,7 @@ class Relay:
 
     async def fetch(self, member: Member, path: str, principal: Principal, within: float) -> Any:
         """A member's answer at a path, as JSON; None if there is none in time."""
-        vouched = {PEER.decode(): self.vouch(principal, "GET", path)}
+        vouched = {PEER.decode(): self.vouch(principal, "GET", path.partition("?")[0])}
         client, address = self._client(member)
         try:
             async with asyncio.timeout(within), client.get(f"{address}{path}", headers=vouched) as response:

@@ -80,6 +80,11 @@ class AuditStore(Protocol):
         ...
 
     @property
+    def waiting_records(self) -> int:
+        """Call records that are not written yet."""
+        ...
+
+    @property
     def record_call(self) -> Callable[[CallRecord], None]:
         """Takes a record. Never blocks and never raises; if the queue is full the record is counted as lost."""
         ...

@@ -62,7 +62,7 @@ class CallRecord(msgspec.Struct, frozen=True):
     id: int = 0
     """Its position in the store; later records have larger ones. Not part of the record's content."""
     steps: tuple[tuple[str, float], ...] = ()
-    """Milliseconds of each step, for an audit file or collector; not stored."""
+    """Milliseconds of each step of the pipeline, in their order; the server's time is the last."""
     arguments: str = ""
     """The arguments as JSON, masked, if the configuration asks for them; not stored."""
 
@@ -86,6 +86,8 @@ class AuditQuery(msgspec.Struct, frozen=True):
     outcome: str = ""
     """An outcome, or `failed` for all that are not successes."""
     method: str = ""
+    run: str = ""
+    """The calls of one script."""
     since: float = 0.0
     after: int = 0
     """The `id` at which the last page ended."""

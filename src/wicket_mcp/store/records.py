@@ -82,6 +82,11 @@ class Recorder:
     def __repr__(self) -> str:
         return f"<Recorder {len(self._calls) + self._writing} waiting, {self.lost} lost>"
 
+    @property
+    def waiting(self) -> int:
+        """Records that are not written yet."""
+        return len(self._calls) + self._writing
+
     def record(self, call: CallRecord) -> None:
         if len(self._calls) + self._writing >= MAX_QUEUED:
             self.lost += 1

@@ -11,7 +11,7 @@ A wrong client or redirect address shows an error page and never redirects. Ever
 with its `state` and our `iss`. `identity/grants.py` decides what is approved and issued.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from typing import Any, Literal
@@ -26,7 +26,9 @@ from wicket_mcp.identity.providers import LIFE as VISIT_LIFE
 from wicket_mcp.identity.providers import Providers, VisitFailed
 from wicket_mcp.model import JsonObject, Principal, as_object
 from wicket_mcp.surface.asgi import OnRejected
-from wicket_mcp.surface.consent_page import consent, failure_page, known_scopes, leave, page_headers
+from wicket_mcp.surface.consent_page import consent, failure_page, go_on, known_scopes, leave, page_headers
+from wicket_mcp.surface.dashboard.sessions import PERSON, UiSessions, cookie_of
+from wicket_mcp.surface.dashboard.sessions import ROOT as DASHBOARD
 from wicket_mcp.surface.front_door import OFFERED, SUPPORTED, FrontDoor
 from wicket_mcp.surface.http import (
     BodyTooLarge,
@@ -103,7 +105,10 @@ class Exchange:
 
 
 class Authorization:
-    """Mounted beside the front door. `paths` are where MCP is served."""
+    """Mounted beside the front door. `paths` are where MCP is served.
+
+    With `grants_access` off it only signs people in to the dashboard, with the providers.
+    """
 
     authentication: Literal["open"] = "open"
 
@@ -115,8 +120,13 @@ class Authorization:
         providers: Providers,
         paths: Collection[str],
         on_rejected: OnRejected,
+        ui_sessions: UiSessions,
+        *,
+        grants_access: bool = True,
     ) -> None:
         self._providers = providers
+        self._ui_sessions = ui_sessions
+        self._grants_access = grants_access
         self._door = door
         self._on_rejected = on_rejected
         self._grants = grants
@@ -124,7 +134,7 @@ class Authorization:
         self._paths = paths
 
     def serves(self, path: str) -> bool:
-        return path in (METADATA, AUTHORIZE, SIGNED_IN, TOKEN, REVOKE, REGISTER)
+        return path == SIGNED_IN or (self._grants_access and path in (METADATA, AUTHORIZE, TOKEN, REVOKE, REGISTER))
 
     async def __call__(
         self, scope: Scope, headers: RequestHeaders, receive: Receive, send: Send, principal: Principal
@@ -255,6 +265,35 @@ class Authorization:
             session = _cookie(await self._grants.open_session(holder[1]))
         await exchange.redirect(request.redirect_uri, {"code": code, "state": request.state}, session)
 
+    # The dashboard
+
+    @property
+    def offered(self) -> Sequence[tuple[str, str]]:
+        """The providers that people may sign in with, each with its display name."""
+        return self._providers.offered
+
+    async def visit(self, issuer: str, headers: RequestHeaders) -> tuple[str, str]:
+        """Begin to sign in to the dashboard: the provider's address, and the cookie to send the browser there with.
+
+        Raises OAuthError.
+        """
+        base = self._door.base(headers)
+        request = AuthorizationRequest(DASHBOARD, "the dashboard", f"{base}{DASHBOARD}", SUPPORTED, "", "")
+        url, visit = await self._providers.begin(issuer, request, b"", SUPPORTED, f"{base}{SIGNED_IN}")
+        return url, _cookie(visit.browser, VISIT_COOKIE, VISIT_LIFE)
+
+    async def person(self, secret: str) -> Principal | None:
+        """The person whose sign-in has this secret, while it is valid."""
+        holder = await self._grants.session(secret)
+        return None if holder is None else holder[0]
+
+    async def _open_dashboard(self, exchange: Exchange, digest: bytes) -> None:
+        """A page of ours leads on: a browser sends our strict cookie only where our own page leads."""
+        session = self._ui_sessions.begin(f"{PERSON}{await self._grants.open_session(digest)}")
+        cookie = cookie_of(session, secure=exchange.base.startswith("https:"))
+        path = urlsplit(exchange.base).path.rstrip("/")
+        await exchange.page(200, go_on(f"{path}{DASHBOARD}", "the dashboard"), cookie=cookie)
+
     async def _return(self, exchange: Exchange) -> None:
         """The user comes back from a provider: what they approved before now goes to the client."""
         query = _fields(parse_qsl(exchange.query, keep_blank_values=True))
@@ -271,10 +310,16 @@ class Authorization:
                     visit, f"{_display_holder(holder)} is allowed nothing here: http.issuers.scopes says who is."
                 )
         except VisitFailed as problem:
+            if problem.visit.request.client == DASHBOARD:
+                await exchange.page(401, failure_page(str(problem), f"{DASHBOARD}/sign-in"))
+                return
             answer = {"error": problem.code, "error_description": str(problem), "state": problem.visit.request.state}
             await exchange.redirect(problem.visit.request.redirect_uri, answer)
             return
         request = visit.request
+        if request.client == DASHBOARD:
+            await self._open_dashboard(exchange, holder[1])
+            return
         code = await self._grants.approve(request, visit.mark, holder, visit.scopes)
         session = _cookie(await self._grants.open_session(holder[1]))
         await exchange.redirect(request.redirect_uri, {"code": code, "state": request.state}, session)

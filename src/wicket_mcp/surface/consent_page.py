@@ -90,9 +90,13 @@ def leave(url: str) -> str:
     """Send a browser on to a provider. A redirect of the form would not work: the policy allows it only to the
     client.
     """
-    name = escape(urlsplit(url).netloc)
+    return go_on(url, urlsplit(url).netloc, "Sign in with")
+
+
+def go_on(url: str, name: str, words: str = "Continue to") -> str:
+    """Send a browser on to another page."""
     onward = f'<meta http-equiv="refresh" content="0;url={escape(url)}">'
-    return _page("Sign in", f'<p><a href="{escape(url)}">Sign in with {name}</a></p>', onward)
+    return _page("Sign in", f'<p><a href="{escape(url)}">{words} {escape(name)}</a></p>', onward)
 
 
 def _provider_buttons(providers: Sequence[tuple[str, str]]) -> str:
@@ -103,12 +107,14 @@ def _provider_buttons(providers: Sequence[tuple[str, str]]) -> str:
     )
 
 
-def failure_page(words: str) -> str:
-    """Why nothing can be approved here. Has no link back, because the address to go back to may be the problem."""
+def failure_page(words: str, back: str = "") -> str:
+    """Why nothing can be approved here. Has no link to a client, because its address may be the problem; `back` is a
+    page of ours.
+    """
+    onward = f'<a href="{escape(back)}">Try again.</a>' if back else "Go back to the client and connect again."
     return _page(
         "Cannot sign in",
-        f'<h1>This cannot go on</h1><p class="problem" role="alert">{escape(words)}</p>'
-        "<p>Go back to the client and connect again.</p>",
+        f'<h1>This cannot go on</h1><p class="problem" role="alert">{escape(words)}</p><p>{onward}</p>',
     )
 
 

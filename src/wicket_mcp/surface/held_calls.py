@@ -155,6 +155,10 @@ class HeldCalls:
     def __len__(self) -> int:
         return len(self._held)
 
+    def open_questions(self) -> list[tuple[HeldCall, str, JsonObject]]:
+        """Every question that waits for a client: its call, its method and its parameters."""
+        return [(held, q.method, q.params) for held in self._held.values() for q in held.questions.values()]
+
     async def begin(
         self, caller: Caller, digest: str, work: Callable[[Caller], Awaitable[JsonObject]], token: Any = None
     ) -> JsonObject:

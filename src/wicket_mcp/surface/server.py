@@ -115,13 +115,17 @@ async def _stop_accepting(servers: Sequence[asyncio.Server]) -> None:
         await asyncio.sleep(0)
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A listening socket. Raises ConfigError if the address is taken or not available."""
+def listen(host: str, port: int, *, shared: bool = False) -> socket.socket:
+    """A listening socket; `shared` with other processes of our user. Raises ConfigError if the address is taken or not
+    available.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # The protocol must be named: asyncio turns Nagle's algorithm off only for sockets that say they are TCP, and with
     # it on, the head of an answer waits 40 ms for the client's delayed acknowledgement before its body follows.
     sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if shared:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     try:
         sock.bind((host, port))
         sock.listen(BACKLOG)  # from here on clients may connect; they wait until we serve

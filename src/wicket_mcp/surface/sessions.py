@@ -8,7 +8,7 @@ another principal's. A session with calls in flight is never ended to make room.
 import asyncio
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from wicket_mcp.codec import encode
@@ -109,6 +109,9 @@ class Sessions:
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    def list(self) -> Sequence[HttpSession]:
+        return tuple(self._sessions.values())
 
     def open(self, principal: Principal, protocol: Protocol, path: str, params: JsonObject) -> HttpSession:
         """A new session. Raises Overloaded if there is no room and none of the principal's own sessions can be

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.store.base import GrantStore
 from wicket_mcp.surface.asgi import Mount, OnRejected
+from wicket_mcp.surface.dashboard.sessions import UiSessions
 from wicket_mcp.surface.front_door import FrontDoor, Verifier
 from wicket_mcp.tasks import Tasks
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from wicket_mcp.identity.grants import Grants
     from wicket_mcp.identity.tokens import Tokens
     from wicket_mcp.identity.waiting import Waiting
+    from wicket_mcp.surface.authorization import Authorization
 
 
 class SignIn:
@@ -32,7 +34,11 @@ class SignIn:
         waiting: "Waiting",
         on_act: Callable[[str, str, str], None],
         on_rejected: OnRejected,
+        ui_sessions: UiSessions,
     ) -> None:
+        self._ui_sessions = ui_sessions
+        self.people: Authorization | None = None
+        """Where people sign in with a provider."""
         self._paths = paths
         self._tasks = tasks
         self._make_grants = grants
@@ -56,15 +62,20 @@ class SignIn:
         if tokens is not None:
             closing.append(tokens.close)
             verifiers.append(tokens)
-        if http.authorization.enabled:
+        own_server = http.authorization.enabled
+        signs_in = own_server or any(issuer.client_id and not issuer.introspection for issuer in http.issuers)
+        if signs_in:
             self._grants = self._grants or self._make_grants()
             self._grants.forget()
-            verifiers.insert(0, self._grants)
-            issuers.insert(0, "")
+            if own_server:
+                verifiers.insert(0, self._grants)
+                issuers.insert(0, "")
         door = FrontDoor(http.public_url, self._paths, issuers, verifiers) if verifiers else None
         self.door, self.mounts, self._closing = door, () if door is None else (door,), closing
-        if door is not None and self._grants is not None and http.authorization.enabled:
-            self.mounts = (door, self._own_server(config, door, self._grants, tokens))
+        self.people = None
+        if door is not None and self._grants is not None and signs_in:
+            self.people = self._own_server(config, door, self._grants, tokens)
+            self.mounts = (door, self.people)
         for close in before:
             self._tasks.start(_finish(close), "close the connections to earlier issuers")
 
@@ -73,7 +84,9 @@ class SignIn:
 
         return Tokens.of(config, self._paths, self._on_act)
 
-    def _own_server(self, config: Config, door: FrontDoor, grants: "Grants", tokens: "Tokens | None") -> Mount:
+    def _own_server(
+        self, config: Config, door: FrontDoor, grants: "Grants", tokens: "Tokens | None"
+    ) -> "Authorization":
         from wicket_mcp.identity.clients import Clients  # noqa: PLC0415  (for those who turn it on)
         from wicket_mcp.identity.documents import Documents  # noqa: PLC0415
         from wicket_mcp.identity.providers import Providers  # noqa: PLC0415
@@ -84,7 +97,16 @@ class SignIn:
         clients = Clients(self._store, documents)
         issuers, documents = (tokens.issuers, tokens.documents) if tokens is not None else ((), documents)
         providers = Providers(issuers, documents, self._waiting)
-        return Authorization(door, grants, clients, providers, self._paths, self._on_rejected)
+        return Authorization(
+            door,
+            grants,
+            clients,
+            providers,
+            self._paths,
+            self._on_rejected,
+            self._ui_sessions,
+            grants_access=config.http.authorization.enabled,
+        )
 
     async def close(self) -> None:
         for close in self._closing:

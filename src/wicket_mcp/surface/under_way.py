@@ -1,22 +1,30 @@
-"""Running requests, here and in the other processes of one gateway, for the dashboard.
+"""What happens at this moment, here and in the other processes of one gateway, for the dashboard.
 
-`GET /_replica/under-way` returns ours to another member, which vouches for the principal; no one else is answered. A
-principal without `admin` sees only its own requests, in every process. Mounted when there are replicas or workers.
+`GET /_replica/under-way` returns our part to another member, which vouches for the principal; no one else is answered.
+`POST /_replica/stop/NAME` stops a server here. A principal without `admin` sees only its own requests, questions and
+clients, in every process. Mounted when there are replicas or workers.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import reduce
 from typing import Any
+from urllib.parse import parse_qsl
 
 from msgspec import Struct, ValidationError, convert, to_builtins
 
 from wicket_mcp.calls.audit import Audit
-from wicket_mcp.model import Principal
+from wicket_mcp.model import JsonObject, Principal, as_text
 from wicket_mcp.surface.guard import Authentication
+from wicket_mcp.surface.held_calls import HeldCalls
 from wicket_mcp.surface.http import Receive, RequestHeaders, Scope, Send, send_json
 
 PATH = "/_replica/under-way"
+STOP = "/_replica/stop/"
 _PEER = b"wicket-peer"
+_LIVELIEST = ("ready", "starting", "restarting", "broken", "waiting", "stopping")
+"""States, the one that says most about a server first."""
+_MAX_WORDS = 300
 
 
 class UnderWay(Struct, frozen=True):
@@ -27,6 +35,31 @@ class UnderWay(Struct, frozen=True):
     """The server and the requested tool, prompt or resource."""
     principal: str
     ms: float
+    client: str = ""
+    run: str = ""
+    progress: str = ""
+    """The server's last word on how far it is."""
+
+
+class OpenQuestion(Struct, frozen=True):
+    """A server's question that waits for a client."""
+
+    principal: str
+    client: str
+    kind: str
+    words: str
+
+
+class ConnectedClient(Struct, frozen=True):
+    """A client with a session or a connection of its own."""
+
+    principal: str
+    name: str
+    version: str
+    """The protocol version it speaks."""
+    transport: str
+    seconds: float
+    """Since it connected."""
 
 
 class Load(Struct, frozen=True):
@@ -35,9 +68,29 @@ class Load(Struct, frozen=True):
     calls: int = 0
     waiting: int = 0
     restarts: int = 0
+    state: str = ""
+    problem: str = ""
+    era: str = ""
+    relayed: bool = False
+    """Whether another member runs it for us, and reports it itself."""
 
     def __add__(self, other: "Load") -> "Load":
-        return Load(self.calls + other.calls, self.waiting + other.waiting, self.restarts + other.restarts)
+        if self.relayed != other.relayed:
+            return other if self.relayed else self
+        first, second = (self, other) if _rank(self.state) <= _rank(other.state) else (other, self)
+        return Load(
+            self.calls + other.calls,
+            self.waiting + other.waiting,
+            self.restarts + other.restarts,
+            first.state,
+            first.problem or second.problem,
+            first.era or second.era,
+            self.relayed,
+        )
+
+
+def _rank(state: str) -> int:
+    return _LIVELIEST.index(state) if state in _LIVELIEST else len(_LIVELIEST)
 
 
 class Glimpse(Struct, frozen=True):
@@ -45,38 +98,85 @@ class Glimpse(Struct, frozen=True):
 
     requests: tuple[UnderWay, ...] = ()
     loads: Mapping[str, Load] = {}
+    questions: tuple[OpenQuestion, ...] = ()
+    clients: tuple[ConnectedClient, ...] = ()
+    lost: int = 0
+    """Audit records that could not be stored."""
+    stderr: tuple[str, ...] = ()
+    """The last lines of the server that was asked about."""
 
 
-def look(audit: Audit, loads: Mapping[str, Load], principal: Principal) -> Glimpse:
-    """The activity here that `principal` may see."""
-    clock = time.perf_counter()
-    visible = (
-        entry
-        for entry in list(audit.running.values())
-        if principal.may("admin") or entry.request.caller.principal.name == principal.name
-    )
-    requests = [
-        UnderWay(
-            entry.request.method,
-            ".".join(filter(None, (entry.request.span.server, entry.request.span.name or entry.request.name))),
-            entry.request.caller.principal.name,
-            (clock - entry.started) * 1000,
+class Here(Struct, frozen=True):
+    """Where to look in this process."""
+
+    audit: Audit
+    held: HeldCalls
+    loads: Callable[[], Mapping[str, Load]]
+    clients: Callable[[], Sequence[ConnectedClient]]
+    lost: Callable[[], int]
+    stderr: Callable[[str], Sequence[str]]
+
+    def look(self, principal: Principal, server: str = "") -> Glimpse:
+        """What `principal` may see; with the last lines on stderr of `server`."""
+        is_admin = principal.may("admin")
+
+        def may_see(name: str) -> bool:
+            return is_admin or name == principal.name
+
+        return Glimpse(
+            tuple(request for request in self._requests() if may_see(request.principal)),
+            self.loads(),
+            tuple(question for question in self._questions() if may_see(question.principal)),
+            tuple(client for client in self.clients() if may_see(client.principal)),
+            self.lost(),
+            tuple(self.stderr(server)) if server and is_admin else (),
         )
-        for entry in visible
-    ]
-    return Glimpse(tuple(requests), loads)
+
+    def _requests(self) -> list[UnderWay]:
+        clock = time.perf_counter()
+        return [
+            UnderWay(
+                request.method,
+                ".".join(filter(None, (request.span.server, request.span.name or request.name))),
+                request.caller.principal.name,
+                (clock - started) * 1000,
+                request.caller.client_name,
+                request.span.run,
+                _describe_progress(request.span.progress or {}),
+            )
+            for request, started in list(self.audit.running.values())
+        ]
+
+    def _questions(self) -> list[OpenQuestion]:
+        return [
+            OpenQuestion(held.principal.name, held.client_name, method, as_text(params.get("message"))[:_MAX_WORDS])
+            for held, method, params in self.held.open_questions()
+        ]
+
+
+def _describe_progress(params: JsonObject) -> str:
+    done, total, message = params.get("progress"), params.get("total"), as_text(params.get("message"))[:_MAX_WORDS]
+    count = f"{done:g}" if isinstance(done, int | float) else ""
+    if count and isinstance(total, int | float) and total:
+        count += f" of {total:g}"
+    return ": ".join(filter(None, (count, message)))
 
 
 def merge(glimpses: Sequence[Glimpse]) -> Glimpse:
     """The activity of all processes, longest running first."""
-    loads: dict[str, Load] = {}
+    loads: dict[str, list[Load]] = {}
     for glimpse in glimpses:
         for server, load in glimpse.loads.items():
-            loads[server] = loads.get(server, Load()) + load
-    requests = sorted(
-        (request for glimpse in glimpses for request in glimpse.requests), key=lambda request: -request.ms
+            loads.setdefault(server, []).append(load)
+    requests = (request for glimpse in glimpses for request in glimpse.requests)
+    return Glimpse(
+        tuple(sorted(requests, key=lambda request: -request.ms)),
+        {server: reduce(Load.__add__, known) for server, known in loads.items()},
+        tuple(question for glimpse in glimpses for question in glimpse.questions),
+        tuple(client for glimpse in glimpses for client in glimpse.clients),
+        sum(glimpse.lost for glimpse in glimpses),
+        next((glimpse.stderr for glimpse in glimpses if glimpse.stderr), ()),
     )
-    return Glimpse(tuple(requests), loads)
 
 
 def read(answer: Any) -> Glimpse:
@@ -88,20 +188,29 @@ def read(answer: Any) -> Glimpse:
 
 
 class UnderWayPage:
-    """A Mount, for the other members."""
+    """A Mount, for the other members. `stop` stops a server in this process."""
 
     authentication: Authentication = "required"
 
-    def __init__(self, look: Callable[[Principal], Glimpse]) -> None:
-        self._look = look
+    def __init__(self, here: Here, stop: Callable[[str], Awaitable[None]]) -> None:
+        self._here = here
+        self._stop = stop
 
     def serves(self, path: str) -> bool:
-        return path == PATH
+        return path == PATH or path.startswith(STOP)
 
     async def __call__(
         self, scope: Scope, headers: RequestHeaders, receive: Receive, send: Send, principal: Principal
     ) -> None:
-        if headers.get(_PEER) is None or scope["method"] != "GET":
+        path: str = scope["path"]
+        verb = "GET" if path == PATH else "POST"
+        if headers.get(_PEER) is None or scope["method"] != verb:
             await send_json(send, 404, {"error": "Nothing is served at this path. MCP is at /mcp."})
+        elif path == PATH:
+            query = dict(parse_qsl(scope.get("query_string", b"").decode("latin-1"), max_num_fields=5))
+            await send_json(send, 200, to_builtins(self._here.look(principal, query.get("server", ""))))
+        elif not principal.may("admin"):
+            await send_json(send, 403, {"error": "Only administrators stop servers."})
         else:
-            await send_json(send, 200, to_builtins(self._look(principal)))
+            await self._stop(path.removeprefix(STOP))
+            await send_json(send, 200, {})

@@ -15,6 +15,14 @@ from wicket_mcp.telemetry.otlp import Collector, attributes, double_field, field
 BUCKETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)
 EVERY = 60.0  # seconds
 _MOST_SERIES = 500  # combinations of attributes per histogram; later ones count as "other"
+_METHODS = frozenset(
+    {
+        *("", "initialize", "ping", "server/discover", "tools/list", "tools/call", "prompts/list", "prompts/get"),
+        *("resources/list", "resources/templates/list", "resources/read", "resources/subscribe"),
+        *("resources/unsubscribe", "completion/complete", "logging/setLevel", "subscriptions/listen"),
+    }
+)
+"""The methods that are named; callers can make up others."""
 _CUMULATIVE = 2
 _BOUNDS = struct.pack(f"<{len(BUCKETS)}d", *BUCKETS)
 
@@ -49,11 +57,16 @@ class Durations:
             series.smallest = seconds
 
     def _begin(self, method: str, error: str) -> _Series:
+        if method not in _METHODS:
+            method = "other"
         if len(self._series) >= _MOST_SERIES:
             method, error = "other", ""
+        if (series := self._series.get((method, error))) is not None:
+            return series
         named = {"mcp.method.name": method, "error.type": error}
         series = _Series({name: value for name, value in named.items() if value})
-        return self._series.setdefault((method, error), series)
+        self._series[method, error] = series
+        return series
 
     def encode(self, since: int, now: int) -> bytes:
         """What was recorded since `since`; empty if nothing was. Both are nanoseconds of the wall clock."""
@@ -89,6 +102,10 @@ class DurationsExport:
         self._histograms = histograms
         self._since = time.time_ns()
         self._timer = asyncio.get_running_loop().call_later(EVERY, self._repeat)
+
+    @property
+    def lost(self) -> int:
+        return self._collector.lost
 
     async def close(self) -> None:
         self._timer.cancel()

@@ -2,12 +2,15 @@
 
 Owns names, kinds, labels and help (`FAMILIES`: the documentation and the tests are checked against it). Knows nothing
 about calls, servers or HTTP: `observing.py` feeds it and `surface/metrics.py` serves it. Values that a live part
-already has are read on each scrape (`read_from`), so that they cost nothing otherwise.
+already has are read on each scrape (`read_from`), so that they cost nothing otherwise. The values of several processes
+of one gateway are added up (`add_up`).
 """
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
+
+from msgspec import Struct
 
 Kind = Literal["counter", "gauge", "histogram"]
 Labels = tuple[str, ...]
@@ -65,11 +68,17 @@ FAMILIES: Mapping[str, Family] = {
     "wicket_event_loop_held_total": Family("counter", (), "Times that the event loop was blocked; the log says why."),
     "wicket_requests_rejected_total": Family("counter", (), "Requests that were refused because of too much load."),
     "wicket_audit_lost_total": Family("counter", (), "Records of the audit that could not be stored."),
+    "wicket_audit_waiting": Family("gauge", (), "Records of the audit that wait to be written."),
+    "wicket_export_lost_total": Family("counter", (), "Spans and durations that the collector did not get."),
     "wicket_auth_failures_total": Family("counter", (), "Requests without a token or with a wrong one."),
     "wicket_background_failures_total": Family("counter", (), "Background tasks that failed; the log says which."),
     "wicket_outbox_dropped_total": Family("counter", (), "Messages that were dropped for slow clients."),
     "wicket_outbox_replaced_total": Family("counter", (), "Notifications that were replaced by a later one."),
 }
+
+
+LARGEST = frozenset({"wicket_upstream_up", "wicket_upstream_breaker_open", "wicket_event_loop_lag_seconds"})
+"""The gauges of which several processes show the largest value, not the sum."""
 
 
 class _Histogram:
@@ -108,35 +117,78 @@ class Metrics:
         """Call `reader` for its values on each scrape."""
         self._readers.append(reader)
 
-    def render(self) -> str:
-        """Everything, in the text format of Prometheus."""
-        read: dict[str, dict[Labels, float]] = {}
+    def read(self) -> "Values":
+        """Everything as it is now."""
+        values: dict[str, dict[Labels, float]] = {name: dict(series) for name, series in self._counters.items()}
         for reader in self._readers:
             for name, labels, value in reader():
-                read.setdefault(name, {})[labels] = value
-        lines: list[str] = []
-        for name, family in FAMILIES.items():
-            lines += [f"# HELP {name} {family.help}", f"# TYPE {name} {family.kind}"]
-            if family.kind == "histogram":
-                for labels, histogram in self._histograms.get(name, {}).items():
-                    lines += _render_histogram(name, family, labels, histogram)
-            else:
-                values = {**self._counters.get(name, {}), **read.get(name, {})}
-                if not family.labels:
-                    values.setdefault((), 0)
-                lines += [f"{name}{_render_labels(family.labels, key)} {value:.17g}" for key, value in values.items()]
-        return "\n".join(lines) + "\n"
+                values.setdefault(name, {})[labels] = value
+        return Values(
+            [(name, labels, value) for name, series in values.items() for labels, value in series.items()],
+            [
+                (name, labels, list(histogram.counts), histogram.total)
+                for name, series in self._histograms.items()
+                for labels, histogram in series.items()
+            ],
+        )
 
 
-def _render_histogram(name: str, family: Family, labels: Labels, histogram: _Histogram) -> list[str]:
+class Values(Struct, frozen=True):
+    """What one process has measured."""
+
+    readings: list[Reading] = []
+    histograms: list[tuple[str, Labels, list[int], float]] = []
+
+
+def add_up(members: Sequence[Values], ended: Sequence[Values] = ()) -> Values:
+    """The values of several processes as those of one; those that have `ended` add only their counters."""
+    readings: dict[tuple[str, Labels], float] = {}
+    histograms: dict[tuple[str, Labels], tuple[list[int], float]] = {}
+    for is_alive, values in (*((True, values) for values in members), *((False, values) for values in ended)):
+        for name, labels, value in values.readings:
+            if not is_alive and FAMILIES[name].kind == "gauge":
+                continue
+            known = readings.get((name, labels), 0.0)
+            readings[name, labels] = max(known, value) if name in LARGEST else known + value
+        for name, labels, counts, total in values.histograms:
+            before, sum_before = histograms.get((name, labels), ([0] * len(counts), 0.0))
+            added = [old + new for old, new in zip(before, counts, strict=True)]
+            histograms[name, labels] = added, sum_before + total
+    return Values(
+        [(*key, value) for key, value in readings.items()],
+        [(*key, counts, total) for key, (counts, total) in histograms.items()],
+    )
+
+
+def render(values: Values) -> str:
+    """The values in the text format of Prometheus."""
+    readings: dict[str, dict[Labels, float]] = {}
+    for name, labels, value in values.readings:
+        readings.setdefault(name, {})[labels] = value
+    lines: list[str] = []
+    for name, family in FAMILIES.items():
+        lines += [f"# HELP {name} {family.help}", f"# TYPE {name} {family.kind}"]
+        if family.kind == "histogram":
+            for histogram, labels, counts, total in values.histograms:
+                if histogram == name:
+                    lines += _render_histogram(name, family, labels, counts, total)
+        else:
+            series = readings.get(name, {})
+            if not family.labels:
+                series.setdefault((), 0)
+            lines += [f"{name}{_render_labels(family.labels, key)} {value:.17g}" for key, value in series.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _render_histogram(name: str, family: Family, labels: Labels, counts: Sequence[int], total: float) -> list[str]:
     lines: list[str] = []
     so_far = 0
-    for bound, count in zip((*family.buckets, float("inf")), histogram.counts, strict=True):
+    for bound, count in zip((*family.buckets, float("inf")), counts, strict=True):
         so_far += count
         edge = "+Inf" if bound == float("inf") else f"{bound:g}"
         lines.append(f"{name}_bucket{_render_labels((*family.labels, 'le'), (*labels, edge))} {so_far}")
     label_text = _render_labels(family.labels, labels)
-    return [*lines, f"{name}_sum{label_text} {histogram.total:.17g}", f"{name}_count{label_text} {so_far}"]
+    return [*lines, f"{name}_sum{label_text} {total:.17g}", f"{name}_count{label_text} {so_far}"]
 
 
 def _render_labels(names: Labels, values: Labels) -> str:

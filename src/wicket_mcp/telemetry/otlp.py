@@ -12,6 +12,7 @@ import ssl
 import struct
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from typing import Protocol
 from urllib.parse import unquote
 
 import aiohttp
@@ -83,9 +84,19 @@ _RESOURCE = field(1, attributes(1, {"service.name": "wicket", "service.version":
 _SCOPE = field(1, field(1, b"wicket") + field(2, __version__.encode()))
 
 
-def request_of(entries: Iterable[bytes]) -> bytes:
+class Encodable(Protocol):
+    """An entry that is encoded when it is sent."""
+
+    def encode(self) -> bytes: ...
+
+
+Entry = bytes | Encodable
+
+
+def request_of(entries: Iterable[Entry]) -> bytes:
     """The request with these entries; spans, metrics and log records are wrapped alike."""
-    scope = _SCOPE + b"".join([field(2, entry) for entry in entries])
+    encoded = [entry if isinstance(entry, bytes) else entry.encode() for entry in entries]
+    scope = _SCOPE + b"".join([field(2, entry) for entry in encoded])
     return field(1, _RESOURCE + field(2, scope))
 
 
@@ -96,14 +107,14 @@ class Collector:
         """`signal` is `traces`, `metrics` or `logs`."""
         self._address = f"{endpoint.rstrip('/')}/v1/{signal}"
         self._signal = signal
-        self._entries: list[bytes] = []
+        self._entries: list[Entry] = []
         self._timer: asyncio.TimerHandle | None = None
         self._tasks = Tasks()
         self._session: aiohttp.ClientSession | None = None
         self._failing = False
         self.lost = 0
 
-    def add(self, entry: bytes) -> None:
+    def add(self, entry: Entry) -> None:
         """Send it within a few seconds, together with others."""
         if len(self._entries) >= MOST:
             self.lost += 1
@@ -133,13 +144,14 @@ class Collector:
         entries, self._entries = self._entries, []
         self._tasks.start(self.send(entries), f"export {self._signal}")
 
-    async def send(self, entries: list[bytes]) -> None:
+    async def send(self, entries: list[Entry]) -> None:
         """Send these now."""
         try:
             if self._session is None:
                 self._session = _open_session()
             headers = {"Content-Type": "application/x-protobuf", **_configured_headers()}
-            async with self._session.post(self._address, data=request_of(entries), headers=headers) as answer:
+            data = await asyncio.to_thread(request_of, entries)  # hundreds of them must not hold the loop
+            async with self._session.post(self._address, data=data, headers=headers) as answer:
                 problem = "" if answer.status < 300 else f"it answered {answer.status}"
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as failure:
             problem = str(failure) or type(failure).__name__

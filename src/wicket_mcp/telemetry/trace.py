@@ -8,23 +8,22 @@ created: a trace that is not kept costs only a histogram entry.
 """
 
 import random
-import re
-import struct
 import time
 from collections.abc import Awaitable, Callable, Hashable
 from contextvars import ContextVar
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
 from wicket_mcp.codec import encode
 from wicket_mcp.errors import INTERNAL_ERROR, Refused, WicketError
-from wicket_mcp.model import MODERN_VERSION, Caller, JsonObject, as_object, as_text
+from wicket_mcp.model import MODERN_VERSION, Caller, JsonObject, as_text
 from wicket_mcp.request import Handler, Layer, Request, Result
 from wicket_mcp.telemetry.durations import Durations, DurationsExport
-from wicket_mcp.telemetry.otlp import Collector, attributes, field, number_field
+from wicket_mcp.telemetry.otlp import Collector
+from wicket_mcp.telemetry.spans import CLIENT, SERVER, Context, Span, read_context
 
 SERVER_DURATION, CLIENT_DURATION = "mcp.server.operation.duration", "mcp.client.operation.duration"
 SERVER_SESSION, CLIENT_SESSION = "mcp.server.session.duration", "mcp.client.session.duration"
@@ -40,94 +39,8 @@ NAMES = frozenset(
 """Every attribute of ours."""
 _MAX_CONTENT = 8192
 TOOL_ERROR = "tool_error"
-_METHODS = frozenset(
-    {
-        *("initialize", "ping", "server/discover", "tools/list", "tools/call", "prompts/list", "prompts/get"),
-        *("resources/list", "resources/templates/list", "resources/read", "resources/subscribe"),
-        *("resources/unsubscribe", "completion/complete", "logging/setLevel", "subscriptions/listen"),
-    }
-)
-"""The attributes of durations; others can be made up by callers."""
-_SERVER, _CLIENT = 2, 3
-_TRACE, _SPAN = b"\x0a\x10", b"\x12\x08"
-"""The fixed-length fields of a span, up to their content: what `field` would write each time."""
-_KIND, _STARTED, _ENDED = 6 << 3, 7 << 3 | 1, 8 << 3 | 1
-_TIMES = struct.Struct("<BBBQBQ")
-_ERROR = 2
-_SAMPLED = 1
-
-
-class Kept:
-    """A span in progress."""
-
-    __slots__ = ("attributes", "failed", "id", "kind", "link", "name", "parent", "started", "state", "trace")
-
-    def __init__(self, name: str, kind: int, values: dict[str, Any], context: "Context | None") -> None:
-        self.name, self.kind, self.attributes = name, kind, values
-        self.id = random.randbytes(8)
-        self.trace = context.trace if context else random.randbytes(16)
-        self.parent = context.span if context else b""
-        self.state = context.state if context else ""
-        self.link: Context | None = None
-        self.failed = False
-        self.started = time.time_ns()
-
-    @property
-    def traceparent(self) -> str:
-        return f"00-{self.trace.hex()}-{self.id.hex()}-01"
-
-    def fail(self, kind: str) -> None:
-        self.attributes["error.type"] = kind
-        self.failed = True
-
-    def encode(self) -> bytes:
-        """Encode it; it ends now."""
-        parts = [
-            _TRACE,
-            self.trace,
-            _SPAN,
-            self.id,
-            _name(self.name),
-            _TIMES.pack(_KIND, self.kind, _STARTED, self.started, _ENDED, time.time_ns()),
-            attributes(9, self.attributes),
-        ]
-        if self.parent:
-            parts.append(field(4, self.parent))
-        if self.state:
-            parts.append(field(3, self.state.encode("utf-8", "replace")))
-        if self.link is not None:
-            parts.append(field(13, field(1, self.link.trace) + field(2, self.link.span)))
-        if self.failed:
-            parts.append(field(15, number_field(3, _ERROR)))
-        return b"".join(parts)
-
-
-@lru_cache(1024)
-def _name(name: str) -> bytes:
-    return field(5, name.encode("utf-8", "replace"))
-
-
-class Context(NamedTuple):
-    """The content of a `traceparent`: the parent span."""
-
-    trace: bytes
-    span: bytes
-    sampled: bool
-    state: str = ""
-
-
-def read_context(traceparent: Any, state: Any = "") -> Context | None:
-    """None if it is malformed."""
-    if not isinstance(traceparent, str) or (match := _TRACEPARENT.fullmatch(traceparent.strip())) is None:
-        return None
-    trace, span, flags = bytes.fromhex(match[1]), bytes.fromhex(match[2]), int(match[3], 16)
-    if not any(trace) or not any(span):
-        return None
-    return Context(trace, span, bool(flags & _SAMPLED), state if isinstance(state, str) else "")
-
-
-_TRACEPARENT = re.compile("(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(?:-.*)?")
-_CURRENT: ContextVar["Kept | Literal[False] | None"] = ContextVar("current", default=None)
+Pairs = tuple[tuple[str, str | int], ...]
+_CURRENT: ContextVar["Span | Literal[False] | None"] = ContextVar("current", default=None)
 """The current span; False if the request belongs to a trace that is not kept, None outside a request."""
 
 
@@ -151,15 +64,8 @@ class Incoming(Protocol):
 _R = TypeVar("_R", bound=Incoming)
 
 
-class Origin(NamedTuple):
-    """The origin of an HTTP request."""
-
-    traceparent: str = ""
-    address: str = ""
-    port: int = 0
-    http_version: str = ""
-
-
+Origin = tuple[str, "tuple[str, int] | None", str]
+"""Where an HTTP request came from: its `traceparent`, the client's address and port, the version of HTTP."""
 _ORIGIN: ContextVar[Origin | None] = ContextVar("origin", default=None)
 
 
@@ -188,6 +94,11 @@ class Tracing:
         self._connected: dict[Hashable, float] = {}
         self._content = content
 
+    @property
+    def lost(self) -> int:
+        """Spans and durations that could not be sent."""
+        return self._spans.lost + self._durations.lost
+
     async def close(self) -> None:
         """Send the waiting spans; waits at most until the deadline for an unreachable collector."""
         await self._spans.close()
@@ -210,13 +121,21 @@ class Tracing:
         """The wrapper for every answer; `transport` is `pipe` or `tcp`."""
         return ServerTrace(self, transport)
 
-    async def answer(self, request: _R, work: Callable[[_R], Awaitable[JsonObject]], transport: str) -> JsonObject:
-        """Do the work inside a new span, if the trace is kept."""
-        started = time.perf_counter()
-        error = ""
-        meta = as_object(request.params.get("_meta"))
-        context = read_context(meta["traceparent"], meta.get("tracestate")) if "traceparent" in meta else None
-        span = self._begin(request, transport, context) if self._keeps(context) else False
+    def answer(self, request: _R, work: Callable[[_R], Awaitable[JsonObject]], transport: str) -> Awaitable[JsonObject]:
+        """Do the work: inside a new span if the trace is kept, as the parent decided or else by the share."""
+        meta: Any = request.params.get("_meta")
+        context = None
+        if isinstance(meta, dict) and "traceparent" in meta:
+            context = read_context(meta["traceparent"], meta.get("tracestate"))  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
+        if self._keeps() if context is None else context.sampled:
+            return self._keep(request, work, transport, context)
+        return self._count(request, work, False)
+
+    async def _count(
+        self, request: _R, work: Callable[[_R], Awaitable[JsonObject]], span: Span | Literal[False]
+    ) -> JsonObject:
+        """Do the work and record its duration; with a span, also how it ended."""
+        started, error = time.perf_counter(), ""
         token = _CURRENT.set(span)
         try:
             result = await work(request)
@@ -226,40 +145,47 @@ class Tracing:
         except WicketError as problem:
             error = str(problem.rpc_code)
             if span:
-                span.attributes |= {"rpc.response.status_code": error, "error.type": error}
-                span.failed = problem.rpc_code == INTERNAL_ERROR or -32099 <= problem.rpc_code <= -32000
+                span.own["rpc.response.status_code"] = error
             raise
         except Exception:
             error = str(INTERNAL_ERROR)
-            if span:
-                span.fail(error)
             raise
         finally:
             _CURRENT.reset(token)
-            if span:
-                if error == TOOL_ERROR:
-                    span.fail(error)
-                self._spans.add(span.encode())
-            self._served.record(time.perf_counter() - started, _method(request.method), error)
+            if span and error:
+                span.own["error.type"] = error
+                span.failed = error == TOOL_ERROR or _is_our_error(int(error))
+            self._served.record(time.perf_counter() - started, request.method, error)
 
-    def _begin(self, request: Incoming, transport: str, context: Context | None) -> Kept:
+    async def _keep(
+        self, request: _R, work: Callable[[_R], Awaitable[JsonObject]], transport: str, context: Context | None
+    ) -> JsonObject:
         name = as_text(request.params.get("name"))
-        values: dict[str, Any] = {
-            "mcp.method.name": request.method,
-            "jsonrpc.request.id": str(request.id),
-            "network.transport": transport,
-            **_about(request.method, name, as_text(request.params.get("uri"))),
-        }
-        if version := MODERN_VERSION if request.modern else request.legacy_version:
-            values["mcp.protocol.version"] = version
-        span = Kept(_title(request.method, name), _SERVER, values, context)
+        span = Span(SERVER, _title(request.method, name), context)
+        span.common = _about(request.method, name)
+        own = span.own
+        own["jsonrpc.request.id"] = str(request.id)
+        if "uri" in request.params:
+            own["mcp.resource.uri"] = as_text(request.params["uri"])
+        http_version = ""
         if transport == "tcp":
             if not request.modern:
-                values["mcp.session.id"] = request.caller.session
+                own["mcp.session.id"] = request.caller.session
             if (origin := _ORIGIN.get()) is not None:
-                values |= _describe_origin(origin)
-                span.link = read_context(origin.traceparent)
-        return span
+                traceparent, client, http_version = origin
+                span.link = read_context(traceparent) if traceparent else None
+                if client is not None:
+                    own["client.address"], own["client.port"] = client[0], client[1]
+        try:
+            return await self._count(request, work, span)
+        finally:
+            version = MODERN_VERSION if request.modern else request.legacy_version
+            span.common = (*span.common, *_way(transport, version, http_version))
+            self._end(span)
+
+    def _end(self, span: Span) -> None:
+        span.ended = time.time_ns()
+        self._spans.add(span)
 
     # Around the request to a server
 
@@ -267,33 +193,37 @@ class Tracing:
         """The layer around the last one; `target` returns a server's configuration, `version` its protocol version."""
 
         def layer(inner: Handler) -> Handler:
-            async def keep(request: Request, outer: Kept | None) -> Result:
+            async def keep(request: Request, outer: Span | None) -> Result:
                 name, error = request.span.name or request.name, ""
-                context = Context(outer.trace, outer.id, sampled=True, state=outer.state) if outer else None
-                values = self._describe(request, name, target(request.server))
-                span = Kept(_title(request.method, name), _CLIENT, values, context)
+                span = Span(CLIENT, _title(request.method, name), outer.context if outer else None)
+                own = span.own
+                if request.method.startswith("resources/"):
+                    own["mcp.resource.uri"] = name
+                if self._content and request.tool is not None:
+                    own["gen_ai.tool.call.arguments"] = _cut(request.params.get("arguments"))
                 try:
                     result = await inner(replace(request, meta={**request.meta, "traceparent": span.traceparent}))
                     if result.body.get("isError"):
                         error = TOOL_ERROR
                     if self._content:
-                        values["gen_ai.tool.call.result"] = encode(result.body).decode()[:_MAX_CONTENT]
+                        own["gen_ai.tool.call.result"] = _cut(result.body)
                     return result
                 except WicketError as problem:
                     error = _error_type(problem)
                     if isinstance(problem, Refused):
-                        values["rpc.response.status_code"] = error
+                        own["rpc.response.status_code"] = error
                     raise
                 finally:
                     if error:
                         span.fail(error)
-                    if spoken := version(request.server):  # known once it is connected
-                        values["mcp.protocol.version"] = spoken
-                    self._spans.add(span.encode())
+                    config = target(request.server)
+                    place = () if config is None else _place(config.transport, config.url, version(request.server))
+                    span.common = (*_about(request.method, name), *place)
+                    self._end(span)
 
             def handle(request: Request) -> Awaitable[Result]:
                 outer = _CURRENT.get()
-                if outer or (outer is None and self._keeps(None)):
+                if outer or (outer is None and self._keeps()):
                     return keep(request, outer or None)
                 return inner(request)
 
@@ -308,19 +238,19 @@ class Tracing:
             error = _error_type(problem) if isinstance(problem, WicketError) else "cancelled"
         elif body.get("isError"):
             error = TOOL_ERROR
-        self._asked.record(seconds, _method(method), error)
+        self._asked.record(seconds, method, error)
 
     def name(self) -> Layer:
         """The outermost layer: tells the client's span which tool was really called."""
 
         def layer(inner: Handler) -> Handler:
-            async def name_span(request: Request, span: Kept) -> Result:
+            async def name_span(request: Request, span: Span) -> Result:
                 try:
                     return await inner(request)
                 finally:
                     if request.span.name and not request.span.run:  # a script has many calls
                         span.name = _title(request.method, request.span.name)
-                        span.attributes |= _about(request.method, request.span.name, "")
+                        span.common = _about(request.method, request.span.name)
 
             def handle(request: Request) -> Awaitable[Result]:
                 span = _CURRENT.get()
@@ -330,27 +260,9 @@ class Tracing:
 
         return layer
 
-    def _keeps(self, context: Context | None) -> bool:
-        """Whether a trace is kept: as its parent decided, otherwise by the configured share."""
-        if context is not None:
-            return context.sampled
-        return self._share >= 1 or random.random() < self._share
-
-    def _describe(self, request: Request, name: str, target: Target | None) -> JsonObject:
-        attributes: JsonObject = {
-            "mcp.method.name": request.method,
-            **_about(request.method, name, name if request.method.startswith("resources/") else ""),
-        }
-        if target is not None:
-            attributes["network.transport"] = "pipe" if target.transport == "stdio" else "tcp"
-            if target.url:
-                split = urlsplit(target.url)
-                attributes |= {"network.protocol.name": "http", "network.protocol.version": "1.1"}
-                attributes["server.address"] = split.hostname or ""
-                attributes["server.port"] = split.port or (443 if split.scheme == "https" else 80)
-        if self._content and request.tool is not None:
-            attributes["gen_ai.tool.call.arguments"] = encode(request.params.get("arguments")).decode()[:_MAX_CONTENT]
-        return attributes
+    def _keeps(self) -> bool:
+        """Whether a trace that begins here is kept."""
+        return random.random() < self._share
 
 
 class ServerTrace:
@@ -364,7 +276,7 @@ class ServerTrace:
 
     def arrive(self, traceparent: str, client: tuple[str, int] | None, http_version: str) -> None:
         """The request that is answered next in this task came over HTTP from this client."""
-        _ORIGIN.set(Origin(traceparent, *(client or ("", 0)), http_version))
+        _ORIGIN.set((traceparent, client, http_version))
 
     def __call__(self, request: _R, work: Callable[[_R], Awaitable[JsonObject]]) -> Awaitable[JsonObject]:
         return self._tracing.answer(request, work, self._transport)
@@ -374,15 +286,13 @@ def _error_type(problem: WicketError) -> str:
     return str(problem.rpc_code) if isinstance(problem, Refused) else problem.code
 
 
-def _method(name: str) -> str:
-    return name if name in _METHODS else "other"
+def _is_our_error(code: int) -> bool:
+    """Whether an error code is the server's fault, so that its SERVER span failed."""
+    return code == INTERNAL_ERROR or -32099 <= code <= -32000
 
 
-def _describe_origin(origin: Origin) -> JsonObject:
-    about: JsonObject = {"network.protocol.name": "http", "network.protocol.version": origin.http_version}
-    if origin.address:
-        about |= {"client.address": origin.address, "client.port": origin.port}
-    return about
+def _cut(content: Any) -> str:
+    return encode(content).decode()[:_MAX_CONTENT]
 
 
 def _title(method: str, name: str) -> str:
@@ -390,11 +300,35 @@ def _title(method: str, name: str) -> str:
     return f"{method} {name}" if name and method in ("tools/call", "prompts/get") else method
 
 
-def _about(method: str, name: str, uri: str) -> JsonObject:
+@lru_cache(1024)
+def _about(method: str, name: str) -> Pairs:
     match method:
         case "tools/call":
-            return {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name}
+            about: Pairs = (("gen_ai.operation.name", "execute_tool"), ("gen_ai.tool.name", name))
         case "prompts/get":
-            return {"gen_ai.prompt.name": name}
+            about = (("gen_ai.prompt.name", name),)
         case _:
-            return {"mcp.resource.uri": uri} if uri else {}
+            about = ()
+    return ("mcp.method.name", method), *about
+
+
+@lru_cache(64)
+def _way(transport: str, version: str, http_version: str) -> Pairs:
+    """How a client's request came."""
+    pairs: list[tuple[str, str | int]] = [("network.transport", transport)]
+    if version:
+        pairs.append(("mcp.protocol.version", version))
+    if http_version:
+        pairs += (("network.protocol.name", "http"), ("network.protocol.version", http_version))
+    return tuple(pairs)
+
+
+@lru_cache(1024)
+def _place(transport: str, url: str | None, version: str) -> Pairs:
+    """Where a server is, and the protocol version it speaks once it is connected."""
+    pairs = _way("pipe" if transport == "stdio" else "tcp", version, "1.1" if url else "")
+    if not url:
+        return pairs
+    split = urlsplit(url)
+    port = split.port or (443 if split.scheme == "https" else 80)
+    return (*pairs, ("server.address", split.hostname or ""), ("server.port", port))

@@ -27,7 +27,7 @@ from wicket_mcp.upstream.declarations import MOST, Declarations
 from wicket_mcp.upstream.era import Greeting
 from wicket_mcp.upstream.http import HttpClient
 from wicket_mcp.upstream.lifecycle import State
-from wicket_mcp.upstream.owner import ASKING, Vouch
+from wicket_mcp.upstream.owner import ASKING, OwnerLink, Vouch
 from wicket_mcp.upstream.ownership import Ownership
 from wicket_mcp.upstream.supervisor import OnEvent, Opener, Upstream, UpstreamEvent
 
@@ -76,6 +76,8 @@ class Load(NamedTuple):
     restarts: int
     """Connections after the first one."""
     strays: int
+    relayed: bool
+    """Whether all its connections lead to another gateway, which runs it."""
 
 
 class _Watch(NamedTuple):
@@ -157,17 +159,19 @@ class Pool:
         by_server: dict[str, list[Upstream]] = {}
         for key, upstream in self._upstreams.items():
             by_server.setdefault(key.server, []).append(upstream)
-        return [
-            Load(
-                server,
-                self.state(server)[0],
-                calls=sum(entry.calls for entry in upstreams),
-                waiting=sum(entry.waiting for entry in upstreams),
-                restarts=sum(max(0, entry.connections - 1) for entry in upstreams),
-                strays=sum(entry.strays for entry in upstreams),
-            )
-            for server, upstreams in by_server.items()
-        ]
+        return [self._load(server, upstreams) for server, upstreams in by_server.items()]
+
+    def _load(self, server: str, upstreams: Sequence[Upstream]) -> Load:
+        connections = [upstream.connection for upstream in upstreams if upstream.connection is not None]
+        return Load(
+            server,
+            self.state(server)[0],
+            calls=sum(upstream.calls for upstream in upstreams),
+            waiting=sum(upstream.waiting for upstream in upstreams),
+            restarts=sum(max(0, upstream.connections - 1) for upstream in upstreams),
+            strays=sum(connection.strays for connection in connections),
+            relayed=bool(connections) and all(isinstance(connection, OwnerLink) for connection in connections),
+        )
 
     def config(self, server: str) -> ServerConfig | None:
         return self._configs.get(server)

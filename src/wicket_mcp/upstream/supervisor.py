@@ -19,7 +19,7 @@ from wicket_mcp.tasks import Tasks, run_uninterrupted
 from wicket_mcp.telemetry.log import clean
 from wicket_mcp.telemetry.redact import mask_strings
 from wicket_mcp.upstream.attribution import Attribution
-from wicket_mcp.upstream.connection import NO_CALLBACKS, Callbacks, Host
+from wicket_mcp.upstream.connection import NO_CALLBACKS, Callbacks, Connection, Host
 from wicket_mcp.upstream.deadline import Deadline, Deadlines, Slots, extend_deadline, no_slot, timed_out
 from wicket_mcp.upstream.era import Greeting, Session
 from wicket_mcp.upstream.host import GenerationHost
@@ -164,9 +164,9 @@ class Upstream:
         return self._life.generation
 
     @property
-    def strays(self) -> int:
-        """Messages on the current connection that matched nothing."""
-        return self._life.session.connection.strays if self._life.session else 0
+    def connection(self) -> Connection | None:
+        """The current connection."""
+        return self._life.session.connection if self._life.session else None
 
     @property
     def stderr(self) -> Sequence[str]:

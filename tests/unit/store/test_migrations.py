@@ -75,7 +75,24 @@ CREATE TABLE oauth_ticket (digest BLOB PRIMARY KEY, kind TEXT, grant_id TEXT, bo
 CREATE INDEX oauth_ticket_expires ON oauth_ticket (expires_at);
 PRAGMA user_version = 6;
 """
-HISTORY = (FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5, FORMAT_6)
+FORMAT_7 = """
+CREATE TABLE audit_hour (hour INTEGER, principal TEXT, server TEXT, calls INTEGER, failed INTEGER, cached INTEGER,
+  duration_ms REAL, arguments_bytes INTEGER, result_bytes INTEGER, PRIMARY KEY (hour, principal, server));
+CREATE INDEX audit_method ON audit (method, at);
+PRAGMA user_version = 7;
+"""
+FORMAT_8 = """
+CREATE TABLE choice (principal TEXT, query BLOB, tool TEXT, weight REAL, at REAL, PRIMARY KEY (principal, query, tool));
+PRAGMA user_version = 8;
+"""
+FORMAT_9 = """
+CREATE TABLE standing_approval (id TEXT PRIMARY KEY, principal TEXT, server TEXT, tool TEXT, conditions BLOB,
+  approved_by TEXT, at REAL);
+INSERT INTO audit (at, principal, server, tool, arguments_digest, outcome, duration_ms, result_bytes)
+  VALUES (7.0, 'ann', 'x', 'echo', '', 'ok', 1.5, 2);
+PRAGMA user_version = 9;
+"""
+HISTORY = (FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5, FORMAT_6, FORMAT_7, FORMAT_8, FORMAT_9)
 
 
 @pytest.fixture
@@ -120,6 +137,8 @@ def test_a_file_of_every_earlier_format_becomes_a_new_one_and_keeps_its_content(
         assert db.execute("SELECT * FROM onboarding").fetchall() == [("ann", "made", 5.0)]
     if before >= 3:
         assert db.execute("SELECT owner, name FROM vault_secret").fetchall() == [("ann", "github")]
+    if before >= 9:
+        assert db.execute("SELECT tool, steps FROM audit").fetchall() == [("echo", "")]
 
 
 def test_a_file_that_two_first_starts_left_half_marked_is_mended(db: sqlite3.Connection) -> None:

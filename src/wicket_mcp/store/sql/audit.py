@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Mapping
 
+from wicket_mcp.codec import decode, encode
 from wicket_mcp.model import Principal
 from wicket_mcp.store.model import AuditQuery, CallRecord, CallTotals
 from wicket_mcp.store.records import SUCCESSES, Batch
@@ -14,7 +15,7 @@ MOST_DROPPED = 2000
 HOUR = 3600
 _CALL = (
     "at, principal, server, tool, arguments_digest, outcome, duration_ms, result_bytes, method, client, detail, run, "
-    "upstream_ms, arguments_bytes, rule"
+    "upstream_ms, arguments_bytes, rule, steps"
 )
 
 
@@ -26,6 +27,10 @@ class SqlAudit(Part):
     @property
     def lost_records(self) -> int:
         return self._recorder.lost
+
+    @property
+    def waiting_records(self) -> int:
+        return self._recorder.waiting
 
     @property
     def record_call(self) -> Callable[[CallRecord], None]:
@@ -40,7 +45,7 @@ class SqlAudit(Part):
 
     async def find_calls(self, query: AuditQuery) -> list[CallRecord]:
         await self._recorder.settle()
-        filters = {"principal": query.principal, "server": query.server, "tool": query.tool, "method": query.method}
+        filters = {name: getattr(query, name) for name in ("principal", "server", "tool", "method", "run")}
         conditions = [f"{column} = ?" for column, value in filters.items() if value]
         values: list[object] = [value for value in filters.values() if value]
         if query.outcome == "failed":
@@ -57,7 +62,8 @@ class SqlAudit(Part):
         where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
         order = "at DESC, rowid DESC" if query.newest_first else "rowid"
         text = f"SELECT {_CALL}, rowid FROM audit {where} ORDER BY {order} LIMIT ?"  # noqa: S608  (our own words)
-        return [CallRecord(*row) for row in await self._rows(text, *values, query.limit, long=True)]
+        rows = await self._rows(text, *values, query.limit, long=True)
+        return [CallRecord(*fields, id=number, steps=_read_steps(steps)) for *fields, steps, number in rows]
 
     async def call_totals(self, since: float, width: float, principal: str = "") -> list[CallTotals]:
         await self._recorder.settle()
@@ -77,6 +83,7 @@ def write_batch(db: Database, batch: Batch) -> None:
         (
             *(r.at, r.principal, r.server, r.tool, r.arguments_digest, r.outcome, r.duration_ms, r.result_bytes),
             *(r.method, r.client, r.detail, r.run, r.upstream_ms, r.arguments_bytes, r.rule),
+            _write_steps(r),
         )
         for r in batch.calls
     ]
@@ -103,6 +110,15 @@ def write_batch(db: Database, batch: Batch) -> None:
     db.executemany(
         "UPDATE api_key SET used_at = ? WHERE digest = ?", [(at, digest) for digest, at in batch.keys_used.items()]
     )
+
+
+def _write_steps(record: CallRecord) -> str:
+    """As JSON, to the microsecond; empty for an event that is not a call."""
+    return encode({name: round(elapsed, 3) for name, elapsed in record.steps}).decode() if record.steps else ""
+
+
+def _read_steps(text: str | None) -> tuple[tuple[str, float], ...]:
+    return tuple(decode(text).items()) if text else ()
 
 
 def _hours(batch: Batch) -> list[tuple[object, ...]]:

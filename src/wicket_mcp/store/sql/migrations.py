@@ -128,6 +128,11 @@ def _9_standing_approvals(db: Database) -> None:
     )
 
 
+def _10_steps_and_scripts(db: Database) -> None:
+    db.execute("ALTER TABLE audit ADD COLUMN steps TEXT DEFAULT ''")
+    db.execute("CREATE INDEX audit_run ON audit (run) WHERE run != ''")
+
+
 MIGRATIONS: tuple[Callable[[Database], None], ...] = (
     _1_listings_results_calls,
     _2_registry,
@@ -138,5 +143,6 @@ MIGRATIONS: tuple[Callable[[Database], None], ...] = (
     _7_hours_of_calls,
     _8_choices,
     _9_standing_approvals,
+    _10_steps_and_scripts,
 )
 FORMAT = len(MIGRATIONS)

@@ -4,10 +4,9 @@ from collections.abc import Callable
 
 from wicket_mcp.model import Principal
 from wicket_mcp.surface.asgi import Mount
+from wicket_mcp.surface.dashboard.sessions import ROOT
 from wicket_mcp.surface.guard import Authentication
 from wicket_mcp.surface.http import Receive, RequestHeaders, Scope, Send
-
-ROOT = "/ui"
 
 
 class LazyDashboard:

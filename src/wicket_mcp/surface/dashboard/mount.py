@@ -6,24 +6,23 @@ the session's anti-CSRF token. The guard has already checked Host and Origin; he
 
 import hmac
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from http.cookies import CookieError, SimpleCookie
 from importlib.resources import files
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import parse_qsl, quote, unquote
 
 from wicket_mcp.calls.approve import ALWAYS_MARK, SESSION_MARK
-from wicket_mcp.errors import Denied, UnknownName, WicketError
+from wicket_mcp.errors import Denied, Unavailable, UnknownName, WicketError
+from wicket_mcp.identity.grants import OAuthError
 from wicket_mcp.model import JsonObject, Principal
 from wicket_mcp.surface.dashboard.pages import Pages
 from wicket_mcp.surface.dashboard.render import render
-from wicket_mcp.surface.dashboard.sessions import LIFETIME, UiSession, UiSessions
+from wicket_mcp.surface.dashboard.sessions import COOKIE, PERSON, ROOT, UiSession, UiSessions, cookie_of
 from wicket_mcp.surface.dashboard.source import Source
 from wicket_mcp.surface.guard import Authentication
 from wicket_mcp.surface.http import BodyTooLarge, Disconnected, Receive, RequestHeaders, Scope, Send, read_body
 
-ROOT = "/ui"
-COOKIE = "wicket_ui"
 MAX_FORM = 256 * 1024
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -49,12 +48,31 @@ Identify = Callable[[str], Awaitable[Principal | None]]
 """The principal of this token; None if the token is unknown."""
 
 
+class People(Protocol):
+    """Where people sign in with an OpenID provider (`surface/authorization.py`)."""
+
+    @property
+    def offered(self) -> Sequence[tuple[str, str]]: ...
+
+    async def visit(self, issuer: str, headers: RequestHeaders) -> tuple[str, str]: ...
+
+    async def person(self, secret: str) -> Principal | None: ...
+
+
 class Dashboard:
     """A Mount. `token` is the gateway's own token, None when no token is required."""
 
     authentication: Authentication = "none"
 
-    def __init__(self, source: Source, sessions: UiSessions, identify: Identify, token: str | None) -> None:
+    def __init__(
+        self,
+        source: Source,
+        sessions: UiSessions,
+        identify: Identify,
+        token: str | None,
+        people: Callable[[], People | None],
+    ) -> None:
+        self._people = people
         self._pages = Pages(source)
         self._source = source
         self._sessions = sessions
@@ -105,7 +123,7 @@ class Dashboard:
             if self._token is None and parts != ["sign-in"]:
                 await reply.move(ROOT, self._sessions.begin(""))
             else:
-                await reply.page(401 if code else 200, "sign_in", {"stale": bool(code)})
+                await self._show_sign_in(reply, 401 if code else 200, stale=bool(code))
             return
         reply.visitor(session, principal)
         await self._show(parts or ["overview"], query, principal, reply)
@@ -148,6 +166,9 @@ class Dashboard:
     ) -> None:
         if not _is_same_origin(headers):
             raise Denied("This form was sent from another site.", hint="Open the dashboard and send it from there.")
+        if parts == ["sign-in"] and "provider" in form:
+            await self._leave(form["provider"], headers, reply)
+            return
         if parts == ["sign-in"]:
             await self._sign_in(form.get("token", "").strip(), reply)
             return
@@ -168,7 +189,7 @@ class Dashboard:
                 if not principal.may("admin"):
                     raise Denied("Only administrators start and stop servers.")
                 server = (await self._source.verbs().current_view(principal)).server(name).name
-                await (self._source.start if act == "start" else self._source.stop)(server)
+                await (self._source.start(server) if act == "start" else self._source.stop(server, principal))
                 self._source.audit.act(principal.name, f"{act} server", server)
                 await reply.move(f"{ROOT}/servers/{quote(server, safe='')}")
             case ["servers", name, ("enable" | "disable") as act]:
@@ -220,10 +241,25 @@ class Dashboard:
         principal = await self._identify(token) if token or self._token is None else None
         if principal is None:
             self._source.audit.reject("", "dashboard: a wrong token")
-            await reply.page(401, "sign_in", {"wrong": True})
+            await self._show_sign_in(reply, 401, wrong=True)
             return
         self._source.audit.act(principal.name, "sign in to the dashboard")
         await reply.move(ROOT, self._sessions.begin(token))
+
+    async def _show_sign_in(self, reply: "_Reply", status: int, **values: bool) -> None:
+        people = self._people()
+        await reply.page(status, "sign_in", {**values, "providers": () if people is None else people.offered})
+
+    async def _leave(self, issuer: str, headers: RequestHeaders, reply: "_Reply") -> None:
+        """Send the browser to a provider, which sends it back to `/oauth/signed-in`."""
+        people = self._people()
+        if people is None:
+            raise UnknownName("provider", issuer[:100])
+        try:
+            url, cookie = await people.visit(issuer, headers)
+        except OAuthError as problem:
+            raise Unavailable("provider", str(problem)) from None
+        await reply.leave(url, cookie)
 
     async def _visitor(self, headers: RequestHeaders) -> tuple[UiSession | None, Principal | None]:
         try:
@@ -231,7 +267,12 @@ class Dashboard:
         except CookieError:
             return None, None
         session = await self._sessions.find(cookies[COOKIE].value) if COOKIE in cookies else None
-        return session, await self._identify(session.token) if session is not None else None
+        if session is None:
+            return None, None
+        if not session.token.startswith(PERSON):
+            return session, await self._identify(session.token)
+        people = self._people()
+        return session, None if people is None else await people.person(session.token.removeprefix(PERSON))
 
 
 class _Reply:
@@ -261,11 +302,13 @@ class _Reply:
         """Redirect to another page; begin a session or end it."""
         extra: list[tuple[bytes, bytes]] = [(b"location", where.encode())]
         if session is not None or forget:
-            value, age = (session.id, int(LIFETIME)) if session is not None else ("", 0)
-            secure = "; Secure" if self._secure else ""
-            cookie = f"{COOKIE}={value}; Path={ROOT}; Max-Age={age}; HttpOnly; SameSite=Strict{secure}"
-            extra.append((b"set-cookie", cookie.encode()))
+            extra.append((b"set-cookie", cookie_of(session, secure=self._secure).encode()))
         await self._answer(303, b"", "text/plain", extra)
+
+    async def leave(self, url: str, cookie: str) -> None:
+        """Send the browser to another site: by a page, because the policy lets our forms lead only to us."""
+        body = render("leave.html", {"url": url, "page": "leave"}).encode("utf-8", "replace")
+        await self._answer(200, body, "text/html; charset=utf-8", [(b"set-cookie", cookie.encode())])
 
     async def _answer(
         self, status: int, body: bytes, kind: str, extra: "list[tuple[bytes, bytes]] | tuple[()]" = ()

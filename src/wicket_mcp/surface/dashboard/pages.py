@@ -26,6 +26,7 @@ from wicket_mcp.surface.dashboard.figures import bars
 from wicket_mcp.surface.dashboard.forms import arguments_of, fields_of
 from wicket_mcp.surface.dashboard.option_sources import lines_of, source_of
 from wicket_mcp.surface.dashboard.source import Source
+from wicket_mcp.surface.under_way import Load
 from wicket_mcp.telemetry.redact import MASK, is_secret_name
 from wicket_mcp.trust.always import render
 from wicket_mcp.trust.pins import difference
@@ -92,7 +93,7 @@ class Pages:
         verbs = self.source.verbs()
         view = await verbs.current_view(principal)
         config = view.server(name)
-        (status,) = [row for row in await self._servers(principal) if row["name"] == config.name]
+        (status,) = [row for row in await self._servers(principal, config.name) if row["name"] == config.name]
         listing = view.listings.get(config.name)
         records = await self.source.store.find_calls(
             AuditQuery(principal=_own(principal), server=config.name, since=time.time() - DAY, limit=SAMPLE)
@@ -102,7 +103,7 @@ class Pages:
             "listing": listing,
             "tools": [(tool, signature(tool)) for tool in view.by_server.get(config.name, ())[:500]],
             "keys": verbs.required_keys(config.name, principal),
-            "stderr": self.source.stderr(config.name) if principal.may("admin") else (),
+            "stderr": status["stderr"],
             "activity": by_server(records).get(config.name),
             "records": records[:20],
         }
@@ -211,13 +212,15 @@ class Pages:
             if record.run:
                 runs.setdefault(record.run, []).insert(0, record)
         view = await self.source.verbs().current_view(principal)
+        glimpse = await self.source.under_way(principal, "")
         return {
-            "running": (await self.source.under_way(principal)).requests,
+            "running": glimpse.requests,
+            "questions": glimpse.questions,
             "records": records,
             "runs": {run: _timeline(calls) for run, calls in runs.items()},
             "servers": list(view.servers),
             "now": now,
-            "lost": self.source.lost(),
+            "lost": glimpse.lost,
         }
 
     async def tokens(self, principal: Principal, params: Asked) -> JsonObject:
@@ -311,27 +314,31 @@ class Pages:
 
     # Parts of several pages
 
-    async def _servers(self, principal: Principal) -> list[JsonObject]:
-        eras, signed_out = self.source.eras(), await self.source.signed_out(principal)
-        loads = (await self.source.under_way(principal)).loads
+    async def _servers(self, principal: Principal, stderr_of: str = "") -> list[JsonObject]:
+        """Every server, as all processes see it; with the last lines on stderr of one."""
+        signed_out = await self.source.signed_out(principal)
+        glimpse = await self.source.under_way(principal, stderr_of)
         servers: list[JsonObject] = []
         for status in await self.source.verbs().servers(principal):
-            load = loads.get(status.name)
+            load = glimpse.loads.get(status.name, Load())
+            used = bool(load.state) and status.name not in signed_out
+            state, problem = (load.state, load.problem or status.problem) if used else (status.state, status.problem)
             servers.append(
                 {
                     "name": status.name,
-                    "state": status.state,
+                    "state": state,
                     "tools": status.tools,
                     "description": status.description,
                     "version": status.version,
                     "transport": status.transport,
-                    "problem": status.problem,
-                    "fix": _fix(status.name, status.state, status.problem),
-                    "era": eras.get(status.name, ""),
+                    "problem": problem,
+                    "fix": _fix(status.name, state, problem, needs_sign_in=status.name in signed_out),
+                    "era": load.era,
                     "needs_sign_in": status.name in signed_out,
-                    "calls": load.calls if load else 0,
-                    "waiting": load.waiting if load else 0,
-                    "restarts": load.restarts if load else 0,
+                    "calls": load.calls,
+                    "waiting": load.waiting,
+                    "restarts": load.restarts,
+                    "stderr": glimpse.stderr if status.name == stderr_of else (),
                 }
             )
         return servers
@@ -365,7 +372,7 @@ class Pages:
             for question in await self.source.approvals.approvals(now):
                 if not question.approved_by:
                     needs.append(("A call waits for approval", question.words, "/ui/approvals"))
-            if lost := self.source.lost():
+            if lost := (await self.source.under_way(principal, "")).lost:
                 needs.append(("Audit records were lost", f"{lost} since the gateway started.", "/ui/activity"))
         return needs
 
@@ -454,8 +461,10 @@ def _tokens_spent(lists: Sequence[CallRecord], by: str) -> list[tuple[str, int, 
     return sorted(((name, lists, tokens) for name, (lists, tokens) in counted.items()), key=lambda row: -row[2])
 
 
-def _fix(name: str, state: str, problem: str) -> str:
-    """The command that shows a person more."""
+def _fix(name: str, state: str, problem: str, *, needs_sign_in: bool) -> str:
+    """The command that mends it, or shows a person more."""
+    if needs_sign_in:
+        return f"wicket login {name}"
     if problem or state == "broken":
         return f"wicket doctor {name}"
     return ""

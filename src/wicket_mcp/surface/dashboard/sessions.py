@@ -1,9 +1,10 @@
-"""Sign-in to the dashboard: with a token or a link that works once, and then with a cookie.
+"""Sign-in to the dashboard: with a token, a link that works once or an OpenID provider, and then with a cookie.
 
-A session lives in memory and remembers the token it began with. The token is checked again on every request, so
-revoking a key ends its sessions at once. When several processes serve one gateway, the cookie itself is the session,
-sealed with the keys that they share, so each of them can read it. Ended sessions and used links are recorded in the
-store for all of them. `wicket dashboard` creates links (`sign_link`), so that no token appears in a URL.
+A session lives in memory and remembers the token it began with, or the secret of a person's sign-in with a provider
+(`PERSON`). Either is checked again on every request, so revoking a key ends its sessions at once. When several
+processes serve one gateway, the cookie itself is the session, sealed with the keys that they share, so each of them can
+read it. Ended sessions and used links are recorded in the store for all of them. `wicket dashboard` creates links
+(`sign_link`), so that no token appears in a URL.
 """
 
 import hashlib
@@ -21,6 +22,10 @@ from wicket_mcp.store.model import StoredTicket
 if TYPE_CHECKING:
     from wicket_mcp.cluster.seal import Ring
 
+COOKIE = "wicket_ui"
+ROOT = "/ui"
+PERSON = "person "
+"""Prefix of a session's token that is the secret of a person's sign-in with a provider."""
 LIFETIME = 12 * 3600.0
 LINK_LIFETIME = 60
 MAX_SESSIONS = 1000
@@ -37,6 +42,12 @@ class UiSession:
     csrf: str
     """Repeated in every form: another site's page cannot know it."""
     expires: float
+
+
+def cookie_of(session: UiSession | None, *, secure: bool) -> str:
+    """The `Set-Cookie` that begins a session, or ends it."""
+    value, age = (session.id, int(LIFETIME)) if session is not None else ("", 0)
+    return f"{COOKIE}={value}; Path={ROOT}; Max-Age={age}; HttpOnly; SameSite=Strict{'; Secure' if secure else ''}"
 
 
 class UiSessions:

@@ -10,7 +10,7 @@ from wicket_mcp.identity.keys import Keys
 from wicket_mcp.model import Principal, Tool
 from wicket_mcp.search import Explanation
 from wicket_mcp.store.base import ApprovalStore, AuditStore
-from wicket_mcp.store.model import StoredPin
+from wicket_mcp.store.model import StoredPin, StoredSecret
 from wicket_mcp.surface.under_way import Glimpse
 from wicket_mcp.trust.always import Always
 from wicket_mcp.trust.pins import Held
@@ -33,27 +33,28 @@ class Source:
     """The access that OAuth clients were granted."""
     address: Callable[[], str]
     """Where MCP is served."""
-    lost: Callable[[], int]
-    under_way: Callable[[Principal], Awaitable[Glimpse]]
-    """The activity in all processes of the gateway that a principal may see."""
+    credentials: Callable[[str | None], Awaitable[Sequence[StoredSecret]]]
+    """What the vault holds, of one principal or of all; sealed."""
+    under_way: Callable[[Principal, str], Awaitable[Glimpse]]
+    """The activity in all processes of the gateway that a principal may see, with the last lines on stderr of a
+    server.
+    """
     pins: Callable[[Tool], Awaitable[Sequence[StoredPin]]]
     """The accepted definitions of a tool, oldest first."""
-    eras: Callable[[], Mapping[str, str]]
-    """The protocol version that each connected server speaks."""
     explain: Callable[[str, Principal, Tool], Awaitable[Explanation]]
     signed_out: Callable[[Principal], Awaitable[Collection[str]]]
     """The servers that a principal must sign in to before using them."""
     sign_in: Callable[[str, Principal], Awaitable[str]]
     """Begin signing in to a server; returns the link for the user to open."""
-    stderr: Callable[[str], Sequence[str]]
-    """The last lines a server wrote to stderr."""
     enable: Callable[[str, bool], Awaitable[None]]
     """Enable or disable a server in its configuration file."""
     start: Callable[[str], Awaitable[None]]
     """Connect a server and read its tools, resources and prompts."""
     held: Callable[[], Sequence[Held]]
     """Definitions from servers that are not accepted yet."""
+    failures: Callable[[], Mapping[str, str]]
+    """The servers whose last listing failed, and why."""
     accept: Callable[[Held, str], Awaitable[None]]
     """Accept a definition on a user's behalf."""
-    stop: Callable[[str], Awaitable[None]]
+    stop: Callable[[str, Principal], Awaitable[None]]
     """Close a server's connections once its calls have ended; the next call starts it again."""
