@@ -32,7 +32,6 @@ from wicket_mcp.dialects.factory import FacadeOf
 from wicket_mcp.errors import ConfigError, WicketError
 from wicket_mcp.library import Library
 from wicket_mcp.model import LOCAL, Caller, Principal
-from wicket_mcp.request import Handler
 from wicket_mcp.results.results import Results
 from wicket_mcp.scripting import Scripting
 from wicket_mcp.surface.protocol import Served
@@ -182,25 +181,23 @@ def build(config: Config, live: Live) -> Rooms:
     addresses = Addresses(library.catalogue, unprefixed=config.unprefixed)
     results = Results(library.store, config.results)
     approvals = _approvals(config, live, results)
-    pipeline = Pipeline(
-        Parts(
-            catalogue=library.catalogue,
-            addresses=addresses,
-            results=results,
-            audit=live.audit,
-            admit=live.admit,
-            cache=live.cache,
-            buckets=live.buckets,
-            forward=_add_tracing(library, live.tracing),
-            subscribe=live.watches.subscribe,
-            account=library.accounts.version,
-            sign_in=sign_in(library.accounts, library.catalogue) if may_need_sign_in(config) else None,
-            task_ids=library.task_ids,
-            approvals=approvals,
-            trace=live.tracing.name() if live.tracing else None,
-            profiles=limit_profile(live.budgets, budgeted) if (budgeted := _profiles_with_budget(config)) else None,
-        )
+    parts = Parts(
+        catalogue=library.catalogue,
+        addresses=addresses,
+        results=results,
+        audit=live.audit,
+        admit=live.admit,
+        cache=live.cache,
+        buckets=live.buckets,
+        forward=library.forward,
+        subscribe=live.watches.subscribe,
+        account=library.accounts.version,
+        sign_in=sign_in(library.accounts, library.catalogue) if may_need_sign_in(config) else None,
+        task_ids=library.task_ids,
+        approvals=approvals,
+        profiles=limit_profile(live.budgets, budgeted) if (budgeted := _profiles_with_budget(config)) else None,
     )
+    pipeline = Pipeline(parts) if live.tracing is None else _add_tracing(parts, library, live.tracing)
     verbs = Verbs(
         library.catalogue,
         library.pool,
@@ -253,16 +250,17 @@ def _approvals(config: Config, live: Live, results: Results) -> Approvals | None
     return Approvals(rules, store, results.origin, Always(store, config.state_path / ALWAYS_FILE), flow)
 
 
-def _add_tracing(library: Library, tracing: "Tracing | None") -> Handler:
-    if tracing is None:
-        return library.forward
+def _add_tracing(parts: Parts, library: Library, tracing: "Tracing") -> Pipeline:
+    """The pipeline, with a second one for the requests that have spans."""
 
     def version(server: str) -> str:
         greeting = library.pool.greeting(server)
         return greeting.protocol_version if greeting else ""
 
     library.forward.tell(tracing.count)
-    return tracing.client(library.catalogue.servers.get, version)(library.forward)
+    forward = tracing.client(library.catalogue.servers.get, version)(library.forward)
+    traced = Pipeline(replace(parts, forward=forward, trace=tracing.name()))
+    return Pipeline(parts, traced, tracing.wants)
 
 
 def check(config: Config) -> None:

@@ -12,7 +12,7 @@ nothing, so the cache comes before the server's limit.
 """
 
 import time
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
 import msgspec
@@ -66,6 +66,7 @@ class Parts(msgspec.Struct, frozen=True):
     approvals: Approvals | None = None
     """The rules about calls, if there are any."""
     trace: Layer | None = None
+    """The outermost layer of a request that has spans."""
     profiles: Layer | None = None
     """The budgets of profiles, if there are any."""
 
@@ -73,7 +74,9 @@ class Parts(msgspec.Struct, frozen=True):
 class Pipeline:
     """The handler for every request to a server, from a client, a script or the library."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, traced: "Pipeline | None" = None, wants_trace: Callable[[], bool] = bool) -> None:
+        """`traced` is the same pipeline with the layers of a trace, for the requests that `wants_trace` names."""
+        self._traced, self._wants_trace = traced, wants_trace
         self._parts = parts
         self._outermost = [audit(parts.audit)] if parts.trace is None else [parts.trace, audit(parts.audit)]
         self._servers: dict[str, tuple[ServerConfig, Handler, Handler]] = {}
@@ -83,6 +86,8 @@ class Pipeline:
 
     def __call__(self, request: Request) -> Awaitable[Result]:
         """The answer; one with `isError` is an answer too. Raises WicketError if there is none."""
+        if self._traced is not None and self._wants_trace():
+            return self._traced(request)
         stacks = self._owner if request.caller.principal is LOCAL else self._others
         return (stacks.get(request.method) or stacks[EXTENSION])(request)
 
@@ -111,6 +116,8 @@ class Pipeline:
 
     def guard(self, inner: Handler) -> Handler:
         """The layers for a call to a server that is not configured: everything that concerns the caller."""
+        if self._traced is not None:
+            return self._traced.guard(inner)
         parts = self._parts
         layers = {
             "authorise": authorise("invoke", "calling tools"),

@@ -1,7 +1,7 @@
 """Histograms of durations, sent to a collector once a minute.
 
-Recording a value is one list operation, because every request does it, whether its trace is kept or not. Used only by
-`trace.py`.
+Recording a value appends it to a list, because every request does it, whether its trace is kept or not; a thousand are
+counted at once. Used only by `trace.py`.
 """
 
 import asyncio
@@ -15,6 +15,7 @@ from wicket_mcp.telemetry.otlp import Collector, attributes, double_field, field
 BUCKETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)
 EVERY = 60.0  # seconds
 _MOST_SERIES = 500  # combinations of attributes per histogram; later ones count as "other"
+_MOST_UNCOUNTED = 1000
 _METHODS = frozenset(
     {
         *("", "initialize", "ping", "server/discover", "tools/list", "tools/call", "prompts/list", "prompts/get"),
@@ -46,15 +47,22 @@ class Durations:
         self.name = name
         self._description = description
         self._series: dict[tuple[str, str], _Series] = {}
+        self._uncounted: list[tuple[float, str, str]] = []
 
     def record(self, seconds: float, method: str = "", error: str = "") -> None:
-        series = self._series.get((method, error)) or self._begin(method, error)
-        series.counts[bisect_left(BUCKETS, seconds)] += 1
-        series.total += seconds
-        if seconds > series.largest:
-            series.largest = seconds
-        if seconds < series.smallest:
-            series.smallest = seconds
+        """Counted later, together with others: a call touches nothing but the end of a list."""
+        self._uncounted.append((seconds, method, error))
+        if len(self._uncounted) >= _MOST_UNCOUNTED:
+            self._count()
+
+    def _count(self) -> None:
+        uncounted, self._uncounted = self._uncounted, []
+        for seconds, method, error in uncounted:
+            series = self._series.get((method, error)) or self._begin(method, error)
+            series.counts[bisect_left(BUCKETS, seconds)] += 1
+            series.total += seconds
+            series.largest = max(series.largest, seconds)
+            series.smallest = min(series.smallest, seconds)
 
     def _begin(self, method: str, error: str) -> _Series:
         if method not in _METHODS:
@@ -70,6 +78,7 @@ class Durations:
 
     def encode(self, since: int, now: int) -> bytes:
         """What was recorded since `since`; empty if nothing was. Both are nanoseconds of the wall clock."""
+        self._count()
         if not self._series:
             return b""
         points = b"".join([field(1, _encode(series, since, now)) for series in self._series.values()])

@@ -4,7 +4,7 @@ Names follow the conventions for MCP (`gen-ai/mcp`); `NAMES` is the table that t
 only if an exporter is configured. `Tracing.server` wraps the protocol's answer, `Tracing.client` wraps the last layer,
 `Tracing.name` tells the outer span which tool was really called. Context travels in `params._meta`: the parent there
 has priority, and that of the HTTP request becomes a link. Whether a trace is kept is decided before any span is
-created: a trace that is not kept costs only a histogram entry.
+created: a request that is not kept passes neither layer (`wants`) and costs only two durations.
 """
 
 import random
@@ -193,7 +193,8 @@ class Tracing:
         """The layer around the last one; `target` returns a server's configuration, `version` its protocol version."""
 
         def layer(inner: Handler) -> Handler:
-            async def keep(request: Request, outer: Span | None) -> Result:
+            async def keep(request: Request) -> Result:
+                outer = _CURRENT.get()
                 name, error = request.span.name or request.name, ""
                 span = Span(CLIENT, _title(request.method, name), outer.context if outer else None)
                 own = span.own
@@ -221,13 +222,7 @@ class Tracing:
                     span.common = (*_about(request.method, name), *place)
                     self._end(span)
 
-            def handle(request: Request) -> Awaitable[Result]:
-                outer = _CURRENT.get()
-                if outer or (outer is None and self._keeps()):
-                    return keep(request, outer or None)
-                return inner(request)
-
-            return handle
+            return keep
 
         return layer
 
@@ -244,21 +239,23 @@ class Tracing:
         """The outermost layer: tells the client's span which tool was really called."""
 
         def layer(inner: Handler) -> Handler:
-            async def name_span(request: Request, span: Span) -> Result:
+            async def name_span(request: Request) -> Result:
                 try:
                     return await inner(request)
                 finally:
-                    if request.span.name and not request.span.run:  # a script has many calls
+                    span = _CURRENT.get()
+                    if span and request.span.name and not request.span.run:  # a script has many calls
                         span.name = _title(request.method, request.span.name)
                         span.common = _about(request.method, request.span.name)
 
-            def handle(request: Request) -> Awaitable[Result]:
-                span = _CURRENT.get()
-                return name_span(request, span) if span else inner(request)
-
-            return handle
+            return name_span
 
         return layer
+
+    def wants(self) -> bool:
+        """Whether the request that begins now has spans: it belongs to a trace that is kept, or begins one."""
+        current = _CURRENT.get()
+        return self._keeps() if current is None else current is not False
 
     def _keeps(self) -> bool:
         """Whether a trace that begins here is kept."""
