@@ -197,7 +197,13 @@ class Replicas:
         answers = await self.ask_all(f"{UNDER_WAY}?{urlencode({'server': server})}", principal)
         return [read(answer) for answer in answers.values() if answer is not None]
 
-    async def ask_all(self, path: str, principal: Principal = GATEWAY) -> Mapping[str, Any]:
+    async def ask_workers(self, path: str) -> Mapping[str, Any]:
+        """The answers of the other workers, also of one that has just begun."""
+        if self.members is not None:
+            await self.members.look()
+        return await self.ask_all(path, GATEWAY)
+
+    async def ask_all(self, path: str, principal: Principal) -> Mapping[str, Any]:
         """The answers of the other members by their ids; None for one that does not answer quickly."""
         others = self._others()
         answers = await asyncio.gather(*(self.relay.fetch(member, path, principal, LOOK_WITHIN) for member in others))

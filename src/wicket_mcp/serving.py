@@ -155,7 +155,7 @@ class Front:
         self._metrics = observe(gateway, sessions, self.lag, self._admission)
         self._worker_metrics = None
         if replicas is not None and workers is not None:
-            ask = partial(replicas.ask_all, PEER_PATH)
+            ask = partial(replicas.ask_workers, PEER_PATH)
             self._worker_metrics = WorkerMetrics(workers, replicas.me, self._metrics.read, ask)
         audit = gateway.audit
         self._ui_sessions = UiSessions(gateway.store, ring=replicas.ring if replicas else None)

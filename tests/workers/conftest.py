@@ -46,12 +46,14 @@ Start = Callable[..., AbstractAsyncContextManager[Served]]
 @pytest.fixture
 def start(tmp_path: Path) -> Start:
     @asynccontextmanager
-    async def started(servers: dict[str, Server], workers: int, options: str = "") -> AsyncGenerator[Served]:
+    async def started(
+        servers: dict[str, Server], workers: int, options: str = "", more: tuple[str, ...] = ()
+    ) -> AsyncGenerator[Served]:
         config = tmp_path / "wicket.toml"
         config.write_text(f"{options}\n{toml_of(servers)}")
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "wicket_mcp", "serve", "--http", "127.0.0.1:0", "--no-auth"),
-            *("--workers", str(workers), "--config", str(config)),
+            *("--workers", str(workers), "--config", str(config), *more),
             stdin=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
             env={**os.environ, "XDG_STATE_HOME": str(tmp_path / "state"), "WICKET_LOG": "warning"},
