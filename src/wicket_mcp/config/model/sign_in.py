@@ -49,8 +49,8 @@ class IssuerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     client_id: Annotated[
         str,
         Meta(
-            description="Wicket's client id at this issuer: to ask about tokens, and to let people sign in with it on"
-            " the page of Wicket's own authorization server."
+            description="Wicket's client id at this issuer: to ask about tokens, and to let people sign in with it to"
+            " the dashboard and on the page of Wicket's own authorization server."
         ),
     ] = ""
     client_secret: Annotated[str, Meta(description="The secret for that, such as `${ISSUER_SECRET}`.")] = ""
