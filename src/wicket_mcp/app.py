@@ -224,6 +224,7 @@ class Gateway(Library):
             reconfigure(self.config)
         if visible_options(old) != visible_options(config):
             self.feed.publish(["menu"])
+        self.feed.publish(["groups"])
         if old.unprefixed != config.unprefixed:  # every address and name changes
             self.feed.publish(["tools", "resources", "prompts"])
         if self._attending:

@@ -29,7 +29,7 @@ OURS: Mapping[str, JsonObject] = {
     UI: {"mimeTypes": [APP_TYPE]},
     TASKS: {},
     SKILLS: {"directoryRead": True},
-    GROUPS: {},
+    GROUPS: {"listChanged": True},
     RESOLUTION: {},
 }
 """The extensions that Wicket itself offers to clients."""

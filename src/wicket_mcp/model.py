@@ -13,7 +13,7 @@ Json: TypeAlias = Any
 JsonObject: TypeAlias = dict[str, Any]
 
 Detail: TypeAlias = Literal["signature", "brief", "full"]
-ListKind: TypeAlias = Literal["tools", "resources", "prompts"]
+ListKind: TypeAlias = Literal["tools", "resources", "prompts", "groups"]
 Changed: TypeAlias = ListKind | Literal["menu"]
 """What may have changed for clients: a list of the upstreams, or our own menu of tools."""
 

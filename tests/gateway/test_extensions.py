@@ -320,7 +320,7 @@ async def test_an_app_inside_a_result_may_ask_nobody(open_gateway: OpenGateway) 
         assert plain["content"][-1]["resource"]["text"] == "<html>one</html>", "other clients get what the server sent"
 
 
-# Skills, groups, tool resolution
+# Skills, tool resolution
 
 
 @shows("skills", "list, get, read, directory, digests", clients="modern", servers="both")
@@ -379,52 +379,6 @@ async def test_a_search_names_the_skill_and_how_to_read_it(open_gateway: OpenGat
         assert "Open the form." in (await ask(client, "tools/call", read))["content"][0]["text"]
         other = {"name": "find_tools", "arguments": {"query": "send an email"}}
         assert "Skill" not in (await ask(client, "tools/call", other))["content"][0]["text"]
-
-
-@shows("groups", "servers and tags", clients="modern", servers="modern")
-async def test_servers_and_tags_are_groups_with_typed_tools(open_gateway: OpenGateway) -> None:
-    servers = {name: {**extended("modern", name), "tags": ["both", name]} for name in ("one", "two")}
-    async with (
-        open_gateway(servers) as gateway,
-        serve_http(gateway) as address,
-        raw_client(address) as client,
-    ):
-        groups = [group["name"] for group in (await ask(client, "groups/list", {}))["groups"]]
-        assert groups == ["one", "two", "tag:both", "tag:one", "tag:two"]
-        inside = (await ask(client, "groups/get", {"name": "two"}))["contents"]
-        assert [tool["name"] for tool in inside["tools"]] == ["two__seen", "two__open", "two__only_two"]
-        assert inside["tools"][0]["vendorField"] == {"kept": True}
-        called = await ask(client, "tools/call", {"name": "two__seen", "arguments": {}})
-        assert called["structuredContent"]["server"] == "two"
-        tagged = (await ask(client, "groups/get", {"name": "tag:both"}))["contents"]
-        assert tagged["groups"] == [{"name": "one"}, {"name": "two"}]
-        assert "two" in (await ask(client, "groups/get", {"name": "twoo"}))["message"]
-
-
-@shows("groups", "profiles", clients="modern", servers="modern")
-async def test_profiles_are_groups_with_the_tools_that_they_show(open_gateway: OpenGateway) -> None:
-    servers = {name: extended("modern", name) for name in ("one", "two")}
-    profiles = {
-        "look": {"tools": ["*.seen"], "instructions": "Only look. Change nothing."},
-        "second": {"servers": ["two"], "dialects": ["native"]},
-    }
-    async with open_gateway(servers, profiles=profiles) as gateway, serve_http(gateway) as address:
-        async with raw_client(address) as client:
-            groups = {group["name"]: group for group in (await ask(client, "groups/list", {}))["groups"]}
-            assert list(groups) == ["one", "two", "profile:look", "profile:second"]
-            assert groups["profile:look"]["description"] == "Only look"
-            look = await ask(client, "groups/get", {"name": "profile:look"})
-            assert look["instructions"] == "Only look. Change nothing."
-            assert [tool["name"] for tool in look["contents"]["tools"]] == ["one__seen", "two__seen"]
-            second = (await ask(client, "groups/get", {"name": "profile:second"}))["contents"]
-            assert [tool["name"] for tool in second["tools"]] == ["two__seen", "two__open", "two__only_two"]
-            assert [entry["uri"] for entry in second["resources"]] == ["ui://two/board/main.html"]
-        async with raw_client(f"{address}/p/second") as inside:
-            names = [group["name"] for group in (await ask(inside, "groups/list", {}))["groups"]]
-            assert names == ["two", "profile:second"], "inside a profile, others are not known of"
-            assert "message" in await ask(inside, "groups/get", {"name": "profile:look"})
-            skills = (await ask(inside, "skills/list", {}))["skills"]
-            assert [skill["uri"] for skill in skills] == ["skill://two/pdf-forms/SKILL.md"]
 
 
 @shows("tool-resolution", "`call_tool`, `run_script`", clients="modern", servers="modern")

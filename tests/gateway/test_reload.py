@@ -237,9 +237,9 @@ async def test_new_addresses_are_told_to_those_who_list_resources_and_prompts(co
         gateway.feed.subscribe(told.set_result)
         write(config, {"x": peer("Echo")}, "unprefixed = true")
         gateway.apply(load(config))
-        assert await told == {"menu", "tools", "resources", "prompts"}
-        assert gateway.protocol().changed_lists(await told) == ["prompts", "resources", "tools"]
-        assert gateway.protocol("native").changed_lists(await told) == ["prompts", "resources"], "tools stay"
+        assert await told == {"groups", "menu", "tools", "resources", "prompts"}
+        assert gateway.protocol().changed_lists(await told) == ["groups", "prompts", "resources", "tools"]
+        assert gateway.protocol("native").changed_lists(await told) == ["groups", "prompts", "resources"], "tools stay"
 
 
 async def test_a_file_that_is_gone_is_missed_in_the_log_only(config: Path, hear: Callable[[str], Heard]) -> None:

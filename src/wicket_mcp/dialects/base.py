@@ -258,9 +258,13 @@ class Menu:
 
     def keep_for_models(self, tool: JsonObject) -> JsonObject:
         """One of our own tools for hosts that show interfaces: interfaces may not call it."""
-        if tool["name"] not in self._needs:
+        if not self.is_own(tool["name"]):
             return tool
         return {**tool, "_meta": {**tool.get("_meta", {}), "ui": {"visibility": ["model"]}}}
+
+    def is_own(self, name: str) -> bool:
+        """Whether this is one of our own tools, and not a server's."""
+        return name in self._needs
 
     def needs(self, name: str) -> tuple[str, ...]:
         """The scopes that a call of this name needs: those of its row, or `invoke` for a server's own tool."""

@@ -39,6 +39,7 @@ LONGEST_LINE = 17 * 1024 * 1024
 """A longer line is not a message; the gateway reports that."""
 READY_WITHIN = 20.0
 DRAIN = 35.0
+GROUPS = "io.modelcontextprotocol/groups"
 DEATHS, DEATHS_WITHIN = 4, 10.0
 """Gateways that may die within this many seconds before the client gets its own."""
 
@@ -369,6 +370,9 @@ class Relay:
         for kind in ("tools", "resources", "prompts"):
             if as_object(offered.get(kind)).get("listChanged"):
                 self._to_client += write_object({"jsonrpc": "2.0", "method": f"notifications/{kind}/list_changed"})
+        hello = as_object(read_object(self._session.get("initialize", b"{}")).get("params"))
+        if GROUPS in as_object(as_object(hello.get("capabilities")).get("extensions")):
+            self._to_client += write_object({"jsonrpc": "2.0", "method": "notifications/groups/list_changed"})
 
     def _obey(self, link: Link, line: bytes) -> None:
         """Handle a daemon's message to us, which the client does not see."""

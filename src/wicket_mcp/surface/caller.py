@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from wicket_mcp.errors import Unasked
+from wicket_mcp.extensions import GROUPS, declares
 from wicket_mcp.model import (
     JsonObject,
     ListKind,
@@ -99,6 +100,8 @@ class LegacyClient:
 
     def list_changed(self, kinds: Iterable[ListKind]) -> None:
         for kind in kinds:
+            if kind == "groups" and not declares(self.capabilities, GROUPS):
+                continue
             self.push({"jsonrpc": "2.0", "method": f"notifications/{kind}/list_changed"})
 
     def leave(self) -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from wicket_mcp.budget import MAX_WATCHED
 from wicket_mcp.dialects import own_completion, own_prompts, own_resources
 from wicket_mcp.errors import INVALID_PARAMS, RESOURCE_NOT_FOUND_LEGACY, Refused, UnknownName
-from wicket_mcp.extensions import APP_SCHEME, UI, declares
+from wicket_mcp.extensions import APP_SCHEME, GROUPS, UI, declares
 from wicket_mcp.model import Caller, JsonObject, as_object
 from wicket_mcp.surface.answers import build_page, not_found
 from wicket_mcp.surface.problems import RpcProblem
@@ -15,11 +15,16 @@ if TYPE_CHECKING:
     from wicket_mcp.surface.protocol import Protocol, Request
 
 
+def _lists_servers(protocol: "Protocol", caller: Caller) -> bool:
+    """Whether the client finds the resources and prompts of servers in the lists, and not in groups."""
+    return protocol.unprefixed or not declares(caller.capabilities, GROUPS)
+
+
 async def list_resources(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
     demand(caller.principal, "discover", "listing resources")
     resources = [
         *protocol.own(own_resources.list_resources),
-        *await protocol.verbs.addresses.resources(caller.principal),
+        *(await protocol.verbs.addresses.resources(caller.principal) if _lists_servers(protocol, caller) else ()),
     ]
     fields = protocol.verbs.addresses.fields("resources", caller.principal)
     return build_page(request, "resources", resources, "uri", fields=fields)
@@ -70,7 +75,10 @@ async def unsubscribe(protocol: "Protocol", request: "Request", caller: Caller, 
 
 async def list_prompts(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
     demand(caller.principal, "discover", "listing prompts")
-    prompts = [*protocol.own(own_prompts.list_prompts), *await protocol.verbs.addresses.prompts(caller.principal)]
+    prompts = [
+        *protocol.own(own_prompts.list_prompts),
+        *(await protocol.verbs.addresses.prompts(caller.principal) if _lists_servers(protocol, caller) else ()),
+    ]
     fields = protocol.verbs.addresses.fields("prompts", caller.principal)
     return build_page(request, "prompts", prompts, "name", fields=fields)
 

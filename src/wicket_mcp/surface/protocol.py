@@ -29,7 +29,7 @@ from wicket_mcp.errors import (
     UnknownName,
     WicketError,
 )
-from wicket_mcp.extensions import APP_MARK, UI, declares
+from wicket_mcp.extensions import APP_MARK, GROUPS, UI, declares
 from wicket_mcp.model import (
     LATEST_LEGACY_VERSION,
     LEGACY_VERSIONS,
@@ -48,7 +48,7 @@ from wicket_mcp.model import (
     as_object,
 )
 from wicket_mcp.request import EMPTY
-from wicket_mcp.surface import content_methods, discovery_methods, subscriptions, tasks_methods
+from wicket_mcp.surface import content_methods, discovery_methods, group_methods, subscriptions, tasks_methods
 from wicket_mcp.surface.answers import build_page, undress
 from wicket_mcp.surface.caller import LegacyClient, RequestCaller, Send
 from wicket_mcp.surface.feed import Feed
@@ -344,6 +344,9 @@ class Protocol:
             await counting
         if menu.vendor_keys:
             tools = [add_keys(tool) for tool in tools]
+        grouped = not menu.fixed and not self.unprefixed and declares(caller.capabilities, GROUPS)
+        if grouped:
+            tools = [tool for tool in tools if menu.is_own(tool["name"])]
         if declares(caller.capabilities, UI):
             from wicket_mcp.dialects import apps  # noqa: PLC0415  (few clients show interfaces)
 
@@ -409,6 +412,8 @@ class Protocol:
         kinds: set[ListKind] = {kind for kind in changes if kind != "menu" and not (kind == "tools" and fixed)}
         if "menu" in changes and not self.settled:
             kinds.add("tools")
+        if changes:  # groups show what the servers offer
+            kinds.add("groups")
         return sorted(kinds)
 
     @property
@@ -464,8 +469,8 @@ _METHODS: Mapping[str, Method] = {
     "resources/directory/read": discovery_methods.read_directory,
     "skills/list": discovery_methods.list_skills,
     "skills/get": discovery_methods.get_skill,
-    "groups/list": discovery_methods.list_groups,
-    "groups/get": discovery_methods.get_group,
+    "groups/list": group_methods.list_groups,
+    "groups/get": group_methods.get_group,
     "tools/resolve": discovery_methods.resolve_tool,
     "tasks/get": tasks_methods.get,
     "tasks/update": tasks_methods.update,

@@ -30,6 +30,7 @@ _NEWS = frozenset(
         "notifications/tools/list_changed",
         "notifications/resources/list_changed",
         "notifications/prompts/list_changed",
+        "notifications/groups/list_changed",
         "notifications/resources/updated",
     }
 )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from wicket_mcp.budget import MAX_WATCHED
 from wicket_mcp.errors import INVALID_PARAMS
-from wicket_mcp.extensions import TASKS, declares
+from wicket_mcp.extensions import GROUPS, TASKS, declares
 from wicket_mcp.model import META_SUBSCRIPTION, Caller, Changed, JsonObject, ListKind, as_list, as_object, as_text
 from wicket_mcp.surface import tasks_methods
 from wicket_mcp.surface.problems import RpcProblem
@@ -23,6 +23,7 @@ _FLAGS: Mapping[ListKind, str] = {
     "tools": "toolsListChanged",
     "resources": "resourcesListChanged",
     "prompts": "promptsListChanged",
+    "groups": "groupsListChanged",
 }
 
 
@@ -64,7 +65,9 @@ def _honour(protocol: "Protocol", request: "Request", caller: Caller) -> JsonObj
     honoured: JsonObject = {
         flag: True
         for kind, flag in _FLAGS.items()
-        if requested.get(flag) is True and not (kind == "tools" and protocol.settled)
+        if requested.get(flag) is True
+        and not (kind == "tools" and protocol.settled)
+        and not (kind == "groups" and not declares(caller.capabilities, GROUPS))
     }
     uris = [as_text(uri) for uri in as_list(requested.get("resourceSubscriptions"))]
     if len(uris) > MAX_WATCHED:
