@@ -5,6 +5,7 @@ import aiohttp
 from tests.conftest import OpenGateway, peer
 from tests.gateway.extensions_document import shows
 from tests.gateway.serving import serve_http
+from wicket_mcp.dialects.factory import NAMES
 
 
 @shows("server cards", "cards, catalogue", clients="any", servers="Wicket")
@@ -21,8 +22,10 @@ async def test_every_address_has_a_card_and_the_catalogue_leads_to_them(open_gat
             tag = answer.headers["ETag"]
         async with client.get(f"{origin}/.well-known/ai-catalog.json", headers={"If-None-Match": tag}) as answer:
             assert answer.status == 304
+        assert catalogue["specVersion"]
         urls = [entry["url"] for entry in catalogue["entries"]]
-        assert f"{address}/server-card" in urls
+        assert urls == [f"{path}/server-card" for path in (address, *(f"{address}/{name}" for name in NAMES))]
+        assert {entry["type"] for entry in catalogue["entries"]} == {"application/mcp-server-card+json"}
         assert all(entry["identifier"].startswith("urn:air:") for entry in catalogue["entries"])
         for url in urls:
             async with client.get(url) as answer:
@@ -30,5 +33,9 @@ async def test_every_address_has_a_card_and_the_catalogue_leads_to_them(open_gat
                 card = await answer.json(content_type=None)
                 assert card["remotes"][0]["url"] == url.removesuffix("/server-card")
                 assert "secret-server" not in str(card)
+                assert answer.headers["Access-Control-Allow-Origin"] == "*"
+                tag = answer.headers["ETag"]
+            async with client.get(url, headers={"If-None-Match": tag}) as answer:
+                assert (answer.status, await answer.read()) == (304, b"")
         async with client.post(f"{address}/server-card") as answer:
             assert answer.status == 405

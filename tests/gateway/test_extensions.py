@@ -79,6 +79,18 @@ async def test_what_a_legacy_client_declared_for_its_session_reaches_a_modern_se
         assert meta[CAPABILITIES] == {"extensions": {TALLY: {"depth": 4}}}
 
 
+@shows("any", "trace context, if Wicket exports no traces", clients="modern", servers="both")
+@pytest.mark.parametrize("era", ERAS)
+async def test_the_context_of_a_trace_passes_untouched(open_gateway: OpenGateway, era: str) -> None:
+    context = {"traceparent": f"00-{'a' * 32}-{'b' * 16}-01", "tracestate": "vendor=1", "baggage": "user=ann,team=x"}
+    async with house(open_gateway, era, "native", "flat") as client:
+        calls: dict[str, dict[str, Any]] = {"one__seen": {}, "call_tool": {"name": "one.seen", "arguments": {}}}
+        for name, arguments in calls.items():
+            call = {"name": name, "arguments": arguments, "_meta": context}
+            meta = (await ask(client, "tools/call", call))["structuredContent"]["meta"]
+            assert {key: meta[key] for key in context} == context
+
+
 @shows("any", "declared by servers, passed to clients", clients="both", servers="both")
 @pytest.mark.parametrize("era", ERAS)
 async def test_the_union_of_the_servers_extensions_and_ours_is_told(open_gateway: OpenGateway, era: str) -> None:

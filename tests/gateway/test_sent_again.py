@@ -82,27 +82,28 @@ def in_an_hour() -> str:
     return format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
 
 
-async def test_a_busy_server_of_the_older_transport_is_asked_again_when_it_says_so(open_gateway: OpenGateway) -> None:
-    async with AsksToWaitOverSse() as server, open_gateway({"x": {"url": server.url}}) as gateway:
-        await gateway.call("x.echo", {"message": "patience"})
-        assert (server.turned_away, server.executed) == (1, ["patience"])
+OVER = pytest.mark.parametrize("kind", [AsksToWait, AsksToWaitOverSse], ids=["http", "sse"])
 
 
+@OVER
 @pytest.mark.parametrize("when", ["0", "Mon, 16 Nov 2020 09:00:00 GMT"], ids=["seconds", "date"])
 @pytest.mark.parametrize("status", [429, 503])
-async def test_a_busy_server_is_asked_again_when_it_says_so(open_gateway: OpenGateway, status: int, when: str) -> None:
-    async with AsksToWait(status, when, times=2) as server, open_gateway({"x": {"url": server.url}}) as gateway:
+async def test_a_busy_server_is_asked_again_when_it_says_so(
+    open_gateway: OpenGateway, status: int, when: str, kind: type[AsksToWait | AsksToWaitOverSse]
+) -> None:
+    async with kind(status, when, times=2) as server, open_gateway({"x": {"url": server.url}}) as gateway:
         body = await gateway.call("x.echo", {"message": "patience"})
         assert body["content"][0]["text"] == "patience"
         assert (server.turned_away, server.executed) == (2, ["patience"])
 
 
+@OVER
 @pytest.mark.parametrize(("when", "least", "most"), [("300", 300, 300), ("an hour", 3500, 3600)])
 async def test_who_cannot_wait_that_long_is_told_how_long(
-    open_gateway: OpenGateway, when: str, least: float, most: float
+    open_gateway: OpenGateway, when: str, least: float, most: float, kind: type[AsksToWait | AsksToWaitOverSse]
 ) -> None:
     async with (
-        AsksToWait(429, in_an_hour() if when == "an hour" else when, times=9) as server,
+        kind(429, in_an_hour() if when == "an hour" else when, times=9) as server,
         open_gateway({"x": {"url": server.url}}) as gateway,
         serve_http(gateway) as address,
         raw_client(address) as client,

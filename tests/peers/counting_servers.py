@@ -149,14 +149,17 @@ class ForgetsSseSessions(CountingSse):
 
 
 class AsksToWaitOverSse(CountingSse):
-    """Turns the first call away, and says when to come back."""
+    """Turns the first `times` calls away, and says when to come back."""
 
-    turned_away = 0
+    def __init__(self, status: int, seconds: str, times: int) -> None:
+        super().__init__()
+        self._status, self._seconds, self._times = status, seconds, times
+        self.turned_away = 0
 
     async def call(self, request: Received, writer: asyncio.StreamWriter, stream: asyncio.StreamWriter) -> None:
-        if not self.turned_away:
+        if self.turned_away < self._times:
             self.turned_away += 1
-            send(writer, 429, "", b"", Retry_After="0")
+            send(writer, self._status, "", b"", Retry_After=self._seconds)
             return
         await super().call(request, writer, stream)
 

@@ -12,6 +12,7 @@ from tests.gateway.serving import TOKEN, serve_http
 from tests.real.inspector import CHROMIUM, installed, run_inspector, web_host
 
 playwright = pytest.importorskip("playwright.async_api")
+playwright.expect.set_options(timeout=40_000)  # a busy machine takes longer than the default of 5 s
 pytestmark = [
     pytest.mark.node,
     pytest.mark.timeout(120),
@@ -59,10 +60,11 @@ async def test_the_command_line_finds_nothing_wrong_with_skills_and_tools(
         assert len(listed["tools"]) == 5
 
 
-@shows("ui", "two published app servers in MCP Inspector, in Chromium", clients="legacy", servers="published")
+@shows("ui", "two published app servers in MCP Inspector, in Chromium", clients="both", servers="published")
+@pytest.mark.parametrize("era", ["legacy", "modern"])
 @pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed: apt-get install chromium")
 async def test_two_published_interfaces_are_shown_by_a_host_in_a_browser(
-    open_gateway: OpenGateway, tmp_path: Path
+    open_gateway: OpenGateway, tmp_path: Path, era: str
 ) -> None:
     servers = {
         "map": published("mcp-map-server", "--stdio"),
@@ -72,7 +74,7 @@ async def test_two_published_interfaces_are_shown_by_a_host_in_a_browser(
         open_gateway(servers) as gateway,
         serve_http(gateway) as address,
         playwright.async_playwright() as play,
-        web_host(play, tmp_path, address, TOKEN) as host,
+        web_host(play, tmp_path, address, TOKEN, era) as host,
     ):
         budget = await host.open_app("Get Budget Data")
         await playwright.expect(budget.locator("body")).to_contain_text("Allocated: $100,000 / $100,000")
@@ -113,15 +115,18 @@ async def test_what_an_interface_asks_in_a_browser_stays_within_its_server(
             await host.close_app()
 
 
-@shows("ui", "a hostile page in MCP Inspector, in Chromium", clients="legacy", servers="modern")
+@shows("ui", "a hostile page in MCP Inspector, in Chromium", clients="both", servers="modern")
+@pytest.mark.parametrize("era", ["legacy", "modern"])
 @pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed: apt-get install chromium")
-async def test_a_hostile_interface_finds_no_way_to_another_server(open_gateway: OpenGateway, tmp_path: Path) -> None:
+async def test_a_hostile_interface_finds_no_way_to_another_server(
+    open_gateway: OpenGateway, tmp_path: Path, era: str
+) -> None:
     servers = {"one": live("one", "two", "hostile"), "two": live("two", "one")}
     async with (
         open_gateway(servers) as gateway,
         serve_http(gateway) as address,
         playwright.async_playwright() as play,
-        web_host(play, tmp_path, address, TOKEN) as host,
+        web_host(play, tmp_path, address, TOKEN, era) as host,
     ):
         frame = await host.open_app("open of one")
         await playwright.expect(frame.locator("body")).to_contain_text("end")
