@@ -109,7 +109,7 @@ async def test_a_client_behind_wicket_passes_what_it_passes_alone(revision: Revi
 
 
 @pytest.mark.node
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("revision", REVISIONS)
 @pytest.mark.usefixtures("suite")
 async def test_wicket_signs_in_as_the_sdks_own_client_does(revision: Revision) -> None:

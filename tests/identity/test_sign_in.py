@@ -152,21 +152,25 @@ async def test_a_revoked_sign_in_is_said_and_the_tools_stay_known(open_gateway: 
 
 
 async def test_a_server_that_forgot_us_is_registered_at_again(open_gateway: OpenGateway) -> None:
-    async with ForgetsClients() as remote, open_gateway({"x": {"url": remote.url}}) as gateway:
-        await sign_in(gateway)
-        assert text_of(await gateway.call("x.whoami")) == "ann"
-        remote.clients.clear()
-        remote.tokens.clear()
-        with pytest.raises(NeedsSignIn):  # the refresh token is worth nothing any more
-            await gateway.call("x.whoami")
-        assert (await gateway.servers())[0].state == "needs sign-in"
-        await sign_in(gateway)
-        assert text_of(await gateway.call("x.whoami")) == "ann"
-        remote.clients.clear()
-        pending = await gateway.accounts.sign_ins.begin(gateway.catalogue.server("x"), LOCAL)
-        assert (await browse(pending.url))[0] == 400  # and nobody comes back to us
-        await sign_in(gateway)
-        assert len(remote.seen("/register")) == 3
+    async with ForgetsClients() as remote:
+        servers = {"x": {"url": remote.url}}
+        async with open_gateway(servers) as gateway:
+            await sign_in(gateway)
+            assert text_of(await gateway.call("x.whoami")) == "ann"
+            remote.clients.clear()
+            remote.tokens.clear()
+            with pytest.raises(NeedsSignIn):  # the refresh token is worth nothing any more
+                await gateway.call("x.whoami")
+            assert (await gateway.servers())[0].state == "needs sign-in"
+            await sign_in(gateway)
+            assert text_of(await gateway.call("x.whoami")) == "ann"
+            assert len(remote.seen("/register")) == 2
+            remote.clients.clear()
+            pending = await gateway.accounts.sign_ins.begin(gateway.catalogue.server("x"), LOCAL)
+            assert (await browse(pending.url))[0] == 400  # and nobody comes back to us
+        async with open_gateway(servers) as gateway:
+            await sign_in(gateway)
+            assert len(remote.seen("/register")) == 3
 
 
 async def test_more_rights_are_asked_for_together_with_the_earlier_ones(open_gateway: OpenGateway) -> None:
@@ -359,6 +363,9 @@ async def test_a_client_that_cannot_be_asked_gets_the_address(mode: Any, open_ga
             [block] = refused.content
             assert isinstance(block, types.TextContent)
             [link] = re.findall(r"http://\S+/oauth/start/\S+", block.text)
+            again = await client.call_tool("call_tool", {"name": "x.whoami"})
+            assert again.content == refused.content  # not another link, another client, another sign-in
+            assert len(remote.seen("/register")) == 1
             assert (await browse(link))[0] == 200
             result = await client.call_tool("call_tool", {"name": "x.whoami"})
         assert not result.is_error

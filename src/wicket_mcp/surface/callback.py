@@ -70,6 +70,7 @@ class Callback:
             )
             await _show(send, 200, text, link=f"{START}{ticket}?go")
             return
+        await self._accounts.sign_ins.leave(begun)
         await _redirect(send, begun.url, (b"set-cookie", self._cookie(begun).encode()))
 
     async def _finish(self, scope: Scope, headers: RequestHeaders, send: Send) -> None:

@@ -89,6 +89,8 @@ class Pending:
     look: Callable[[], Awaitable[None]] = field(repr=False)
     """Check whether another process has finished it."""
     shared: bool
+    challenge: Challenge
+    """What the server asked for."""
 
     @property
     def link(self) -> str:
@@ -151,8 +153,10 @@ class SignIns:
             raise ConfigError(f"Server '{config.name}' is not one that a person signs in to.")
         _check_right(config, principal)
         self._drop_expired()
-        oauth = self._oauth(config.name, server.url, owner, _trusted_issuers(config))
         challenge = self._accounts.challenge(config.name, owner)
+        if (pending := self._find_pending(config.name, owner, server.url, challenge)) is not None:
+            return pending
+        oauth = self._oauth(config.name, server.url, owner, _trusted_issuers(config))
         resource, issuer = await oauth.discover(challenge, server.auth.issuer)
         check_code_flow(config.name, issuer)
         earlier = await self.keep.grant(owner, config.name, server.url)
@@ -191,9 +195,24 @@ class SignIns:
         waiting = self._accounts.waiting
         await waiting.put(_LINK, begun.ticket, request.state, LIFE)
         await waiting.put(_BEGUN, request.state, to_builtins(begun), LIFE)
-        return self._expect(begun)
+        if not begun.address:
+            await self.leave(begun)
+        return self._expect(begun, challenge)
 
-    def _expect(self, begun: Begun) -> Pending:
+    def _find_pending(self, server: str, owner: str, url: str, challenge: Challenge) -> Pending | None:
+        """The sign-in that the same user has just begun here: a call that is repeated gets the same link."""
+        for pending in self._pending.values():
+            begun = pending.begun
+            same = (begun.server, begun.owner, begun.grant.url, pending.challenge) == (server, owner, url, challenge)
+            if same and not pending.done.done() and pending.until - time.monotonic() > LIFE / 2:
+                return pending
+        return None
+
+    async def leave(self, begun: Begun) -> None:
+        """A browser leaves for the authorization server's page."""
+        await self._accounts.expect(begun.server, begun.owner, begun.grant.client.client_id)
+
+    def _expect(self, begun: Begun, challenge: Challenge) -> Pending:
         state, done = begun.authorization.state, asyncio.get_running_loop().create_future()
 
         async def look() -> None:
@@ -202,7 +221,7 @@ class SignIns:
                 self._pending.pop(state, None)
                 await self._hear(pending, str(outcome))
 
-        pending = Pending(begun, time.monotonic() + LIFE, done, look, self._accounts.waiting.shared)
+        pending = Pending(begun, time.monotonic() + LIFE, done, look, self._accounts.waiting.shared, challenge)
         self._pending[state] = pending
         return pending
 
@@ -314,7 +333,6 @@ class SignIns:
         if known is None or await self._accounts.pending_client(oauth.server, owner) == known.client_id:
             known = replace(await oauth.register(issuer, redirect_uri), redirect_uri=redirect_uri)
             await self.keep.save_client(known)
-        await self._accounts.expect(oauth.server, owner, known.client_id)
         return known
 
     def _document(self) -> str:
