@@ -99,6 +99,17 @@ async def test_a_person_allows_a_client_and_need_not_sign_in_again(open_gateway:
         await page.wait_for_url(f"{site.origin}/callback*state=second*")
         assert (await client.redeem(site.came_back[1]["code"]))[1]["scope"] == "discover"
 
+        assert client.gateway is not None
+        key, _ = await client.gateway.registry.keys.create("ann", ["discover", "invoke"])
+        await page.goto(address(client, "third"))
+        await page.click("text=Use another account")
+        await page.fill("#credential", key)
+        await page.click("button[value=approve]")
+        await page.wait_for_url(f"{site.origin}/callback*state=third*")
+        assert [grant.principal for grant in await client.gateway.store.grants()] == ["local", "local", "ann"]
+        await page.goto(address(client, "fourth"))
+        assert "signed in as ann" in await page.inner_text("main")
+
 
 async def test_a_person_denies_a_client(open_gateway: OpenGateway) -> None:
     async with browsing(open_gateway) as (page, client, site):

@@ -80,8 +80,12 @@ def _row(grant: "StoredGrant") -> dict[str, Any]:
         "client_name": grant.client_name,
         "principal": grant.principal,
         "scopes": sorted(grant.scopes),
-        "state": f"revoked: {grant.reason}" if grant.revoked_at else "expired" if expired else "active",
+        "state": _revoked(grant.reason) if grant.revoked_at else "expired" if expired else "active",
         "created": timestamp(grant.created_at),
         "expires": timestamp(grant.expires_at),
         "used": None if grant.used_at is None else timestamp(grant.used_at),
     }
+
+
+def _revoked(reason: str) -> str:
+    return "revoked" if reason in ("", "revoked") else f"revoked: {reason}"

@@ -246,6 +246,10 @@ class Authorization:
             cookie = _cookie(visit.browser, VISIT_COOKIE, VISIT_LIFE)
             await exchange.page(200, leave(url), cookie=cookie)  # a form's redirect may lead only to the client
             return
+        if decision == "switch":
+            html = self._consent(exchange, request, self._grants.seal(request, ""))
+            await exchange.page(200, html, request.redirect_uri, _cookie("", life=0.0))
+            return
         if decision != "approve":
             denied = {"error": "access_denied", "error_description": "Access was denied.", "state": request.state}
             await exchange.redirect(request.redirect_uri, denied)

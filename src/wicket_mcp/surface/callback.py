@@ -9,6 +9,7 @@ browser that opened the ticket. When a user connects their own account, a page s
 sign in.
 """
 
+import hmac
 from typing import TYPE_CHECKING
 
 from wicket_mcp.identity.accounts import Accounts
@@ -45,7 +46,7 @@ class Callback:
         elif path == _DOCUMENT:
             await self._describe(send)
         elif path.startswith(START):
-            await self._start(scope, path.removeprefix(START), send)
+            await self._start(scope, headers, path.removeprefix(START), send)
         else:
             await self._finish(scope, headers, send)
 
@@ -58,31 +59,37 @@ class Callback:
 
         await send_json(send, 200, {"client_id": f"{address}{_DOCUMENT}", **describe(f"{address}{PATH}")})
 
-    async def _start(self, scope: Scope, ticket: str, send: Send) -> None:
+    async def _start(self, scope: Scope, headers: RequestHeaders, ticket: str, send: Send) -> None:
         begun = await self._accounts.sign_ins.find(ticket)
         if begun is None:
             await _show(send, 404, "This link is unknown, has expired or was used already. Begin again in your client.")
             return
-        if begun.user and scope["query_string"] != b"go":
+        cookie = (b"set-cookie", self._cookie(begun).encode())
+        warned = scope["query_string"] == b"go" and _is_secret(begun.browser, self._secret(headers))
+        if begun.user and not warned:  # nobody can send a person a link that skips this page
             text = (
                 f"You are about to sign in to '{begun.server}'. Everyone who uses this gateway as '{begun.user}' will "
                 "act there with your account. If that is not you, close this page."
             )
-            await _show(send, 200, text, link=f"{START}{ticket}?go")
+            await _show(send, 200, text, cookie, link=f"{begun.link}?go")
             return
         await self._accounts.sign_ins.leave(begun)
-        await _redirect(send, begun.url, (b"set-cookie", self._cookie(begun).encode()))
+        await _redirect(send, begun.url, cookie)
 
     async def _finish(self, scope: Scope, headers: RequestHeaders, send: Send) -> None:
         query = read_query(scope["query_string"].decode("latin-1"))
-        cookies = dict(pair.strip().split("=", 1) for pair in (headers.get(b"cookie") or "").split(";") if "=" in pair)
         sign_ins = self._accounts.sign_ins
-        if not await sign_ins.began_in(query.get("state", ""), cookies.get(self._name(), "")):
+        if not await sign_ins.began_in(query.get("state", ""), self._secret(headers)):
             await _show(
                 send, 403, "This sign-in was begun in another browser, or has expired. Begin again in your client."
             )
             return
         await _show(send, 200, await sign_ins.finish(query))
+
+    def _secret(self, headers: RequestHeaders) -> str:
+        """The browser's secret from its cookie."""
+        cookies = dict(pair.strip().split("=", 1) for pair in (headers.get(b"cookie") or "").split(";") if "=" in pair)
+        return cookies.get(self._name(), "")
 
     def _name(self) -> str:
         return f"__Host-{_COOKIE}" if self._accounts.address.startswith("https://") else _COOKIE
@@ -92,10 +99,14 @@ class Callback:
         return f"{self._name()}={begun.browser}; Path=/; HttpOnly; SameSite=Lax; Max-Age=600{secure}"
 
 
-async def _show(send: Send, status: int, text: str, link: str = "") -> None:
+def _is_secret(expected: str, received: str) -> bool:
+    return hmac.compare_digest(expected.encode(), received.encode())
+
+
+async def _show(send: Send, status: int, text: str, *more: tuple[bytes, bytes], link: str = "") -> None:
     body = page(text, link)
     length = (b"content-length", str(len(body)).encode())
-    await send({"type": "http.response.start", "status": status, "headers": [*_PAGE, length]})
+    await send({"type": "http.response.start", "status": status, "headers": [*_PAGE, *more, length]})
     await send({"type": "http.response.body", "body": body})
 
 

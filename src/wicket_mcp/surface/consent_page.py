@@ -32,6 +32,7 @@ button[value=approve] { background: #1f5fbf; color: #fff; border-color: #1f5fbf 
 @media (prefers-color-scheme: dark) { body { background: #1a1a1a; color: #eee } code { background: #333 }
   .problem { color: #ff8080 } }
 """
+_SWITCH = '<button name="decision" value="switch">Use another account</button>'
 _STYLE_HASH = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
 
 
@@ -81,7 +82,7 @@ def consent(
         f'<form method="post" action="{escape(action)}">'
         f'<input type="hidden" name="request" value="{escape(sealed)}"><p>It asks to:</p><ul>{rows}</ul>{credential}'
         '<button name="decision" value="approve">Allow</button>'
-        f"{'' if signed_in else _provider_buttons(providers)}"
+        f"{_SWITCH if signed_in else _provider_buttons(providers)}"
         '<button name="decision" value="deny" formnovalidate>Deny</button></form>',
     )
 
