@@ -1,5 +1,6 @@
 """`wicket call`, and the other verbs that ask a server, as a person or a script uses them."""
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -69,13 +70,38 @@ def test_an_error_is_one_line_and_verbose_gives_the_servers_last_words(shell: Sh
 def test_a_server_that_cannot_be_asked_is_named_beside_the_answer(echo: Shell) -> None:
     done = echo.run("search", "echo a message back")
     assert done.out.startswith("echo.echo(message: string) -> text - Echo the message back\n")
-    assert "'gone'" in done.err
+    assert done.err.startswith("wicket: unavailable: gone (")
+    assert done.err.endswith("). What to do: wicket doctor\n")
+    assert done.err.count("\n") == 1
+    assert "server 'gone' could not be listed: " in echo.run("search", "echo", "--verbose").err
     servers = echo.run("servers")
     assert [line.split()[:3] for line in servers.out.splitlines()[1:]] == [
         ["echo", "ok", "10"],
         ["gone", "failed", "?"],
     ]
     assert "wicket doctor" in servers.err
+
+
+def test_a_person_reads_about_a_tool_without_json(echo: Shell) -> None:
+    said = echo.run("describe", "echo.big").out
+    assert said == (
+        "echo.big(rows: integer) -> text\n"
+        "Return many rows.\n"
+        "Takes:\n"
+        "- rows (integer, required)\n"
+        "Example: wicket call echo.big '{\"rows\":1}'\n"
+    )
+    done = echo.run("call", *shlex.split(said.splitlines()[-1].partition("wicket call ")[2]))
+    assert done.code == 0, done.err
+    assert echo.run("describe", "echo.big", "--detail", "full").json["inputSchema"]["required"] == ["rows"]
+
+
+def test_what_was_typed_wrongly_is_named(echo: Shell) -> None:
+    twice = echo.run("call", "echo.echo", "message=a", "message=b")
+    assert (twice.code, twice.out) == (2, "")
+    assert "'message' is given twice, and takes one value." in twice.err
+    assert "missing 'message' (string); unknown 'text'" in echo.run("call", "echo.echo", "text=a").err
+    assert "say what you want to do" in echo.run("search", " ").err
 
 
 def test_json_of_every_looking_verb_is_json(echo: Shell) -> None:

@@ -162,6 +162,13 @@ def test_importing_twice_adds_nothing_and_never_imports_wicket_itself(shell: She
     assert "Nothing to take over" in again.err
 
 
+def test_a_running_gateway_is_not_added_to_itself(shell: Shell) -> None:
+    entries = {"wicket": {"type": "http", "url": "http://127.0.0.1:8377/mcp/p/work"}, "time": {"command": "uvx"}}
+    file = shell.write("project/.mcp.json", _json({"mcpServers": entries}))
+    assert shell.run("import", str(file)).code == 0
+    assert [server.name for server in load(shell.config).servers] == ["time"]
+
+
 def test_one_program_with_two_keys_is_two_servers(shell: Shell) -> None:
     keys = {name: {"command": "db", "env": {"DB_TOKEN": f"key-of-{name}"}} for name in ("db", "db-2")}
     file = shell.write("servers.json", _json({"mcpServers": keys}))

@@ -10,6 +10,7 @@ import pytest
 
 from tests.cli.shell import PATIENCE, Shell
 from tests.conftest import peer
+from tests.gateway.serving import toml_of
 from wicket_mcp.codec import decode, encode
 
 CLIENT = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
@@ -146,4 +147,13 @@ def test_a_change_while_serving_waits_for_a_yes(clone: Shell, tmp_path: Path) ->
         assert "echo" in names
         assert "tool:" not in names
         process.communicate(timeout=PATIENCE)
+    assert not _ran(clone)
+
+
+def test_without_a_yes_the_users_own_servers_are_used_and_it_is_said(clone: Shell) -> None:
+    clone.write(".config/wicket/wicket.toml", toml_of({"mine": peer("Echo")}))
+    done = clone.run("servers")
+    assert done.code == 0, done.err
+    assert "mine" in done.out
+    assert f"is not trusted: {clone.config} is used instead. To use the folder's, read it" in done.err
     assert not _ran(clone)

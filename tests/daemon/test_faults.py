@@ -276,7 +276,7 @@ async def test_a_verbose_client_reads_the_log_of_the_daemon(machine: Machine) ->
     client = await machine.client("--verbose")
     await call(client, "a.pid")
     assert client.process.stderr is not None
-    while b"<Upstream a <ready" not in await client.process.stderr.readline():
+    while b"server 'a' is ready" not in await client.process.stderr.readline():
         pass
 
 

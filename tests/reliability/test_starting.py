@@ -8,6 +8,7 @@ import pytest
 from tests.conftest import PEERS, OpenGateway, Server, peer
 from tests.gateway.serving import raw_client, serve_http
 from tests.gateway.test_faults import echo
+from wicket_mcp.errors import WicketError
 from wicket_mcp.upstream.connector import STARTS_AT_ONCE
 
 
@@ -82,3 +83,21 @@ async def test_f3_a_missing_command_is_not_tried_again_by_itself(
         program.chmod(0o755)
         assert await echo(gateway, "x") == "still here"
         assert list(gateway.catalogue.failures) == ["y"]
+
+
+async def test_a_server_that_keeps_failing_is_logged_once_for_each_change_of_state(
+    open_gateway: OpenGateway, caplog: pytest.LogCaptureFixture
+) -> None:
+    servers = {"x": peer("ExitsAtOnce"), "fine": peer("Echo")}
+    with caplog.at_level("INFO"):
+        async with open_gateway(servers) as gateway:
+            for _ in range(6):
+                await gateway.search("echo the message")
+                with pytest.raises(WicketError):
+                    await gateway.call("x.echo", {})
+    about = [record.getMessage() for record in caplog.records if "'x'" in record.getMessage()]
+    assert [line.partition("\n")[0][:30] for line in about] == [
+        "server 'x' could not be listed",
+        "server 'x' failed 3 times in a",
+    ]
+    assert not [record for record in caplog.records if "<Upstream" in record.getMessage()]

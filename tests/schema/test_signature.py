@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from wicket_mcp.model import JsonObject, Tool
-from wicket_mcp.schema.signature import SIGNATURE_BUDGET, describe, signature
+from wicket_mcp.schema.signature import SIGNATURE_BUDGET, describe, signature, summarize
 
 
 def tool(schema: Any, **fields: Any) -> Tool:
@@ -371,6 +371,7 @@ def test_a_deprecated_tool_says_so_in_one_line() -> None:
     assert describe(tool, "signature") == (
         "fs.read_file() -> text - Read the complete contents of a file as text (DEPRECATED: Use read_text_file instead)"
     )
+    assert summarize(tool, 30) == "Read the complete contents… (DEPRECATED: Use read_text_file instead)"
     about = Tool("lint", "find", {"name": "find", "description": "Find uses of deprecated functions in a project."})
     assert describe(about, "signature") == "lint.find() -> text - Find uses of deprecated functions in a project"
 

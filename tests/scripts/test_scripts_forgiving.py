@@ -49,6 +49,7 @@ async def test_snippets_of_agents_run(scripts: Scripts, language: str, capsys: p
             "A variable named 'mirror' hides the server",
         ),
         ("import io\nio.StringIO(await mirror.echo(v=1))", "StringIO takes text, not dict"),
+        ("open('notes.txt').read()", "Scripts have no files of their own: call a tool that reads and writes files."),
         ("await calculator.add(1, 2, 3)", "calculator.add takes named arguments: calculator.add(a=…, b=…)"),
     ],
 )
@@ -102,3 +103,12 @@ async def test_a_name_that_resembles_nothing_gets_no_suggestion(scripts: Scripts
     outcome = await scripts.run("return zzzzz", "javascript", TIME, World())
     assert outcome.problem is not None
     assert outcome.problem.hint == "The servers here are calculator, mirror, data_server, time."
+
+
+async def test_arguments_are_blamed_only_where_the_error_is_about_them(scripts: Scripts) -> None:
+    wrong = await scripts.run("await tools.call('calculator.add', {'a': 'x', 'b': 2})", "python", API, World())
+    broken = await scripts.run("await calculator.fail()", "python", API, World())
+    assert wrong.problem is not None
+    assert broken.problem is not None
+    assert "tools.describe" in wrong.problem.hint
+    assert broken.problem.hint == "try/except lets the script go on."

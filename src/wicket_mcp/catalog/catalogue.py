@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
 from wicket_mcp.budget import MAX_NAME, MAX_NAMES, check_length
+from wicket_mcp.catalog.failures import is_news
 from wicket_mcp.catalog.listing import fingerprint, read_listing
 from wicket_mcp.catalog.readers import Readers
 from wicket_mcp.catalog.shares import merge, without
@@ -379,7 +380,7 @@ class Catalogue:
                     return False
                 if server in self.now.listings:
                     return True  # what is known stays valid, and users with an account can use it
-            if self.failures.get(server) != str(problem):  # once per change, not per attempt
+            if is_news(self.failures.get(server), str(problem)):
                 log.warning("server '%s' could not be listed: %s", server, problem)
             self.failures[server] = str(problem)
             self.unauthenticated.pop(server, None)

@@ -80,6 +80,10 @@ class _Reader:
         new = self._coerce(value, self._schemas.get(key))
         if key in arguments and isinstance(arguments[key], list) and isinstance(new, list):
             arguments[key] = [*cast("list[Any]", arguments[key]), *cast("list[Any]", new)]
+        elif key in arguments:
+            raise BadArguments(
+                f"'{key}' is given twice, and takes one value.", hint=f"The tool is {signature(self._tool)}."
+            )
         else:
             arguments[key] = new
 

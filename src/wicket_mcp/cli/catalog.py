@@ -49,7 +49,11 @@ def servers(
         _show_health(config, json=json, verbose=verbose)
         return
 
+    notes: tuple[str, ...] = ()
+
     async def work(gateway: "Gateway") -> "tuple[list[ServerStatus], dict[str, str]]":
+        nonlocal notes
+        notes = gateway.config.notes
         return await gateway.servers(), await roots_of_servers(gateway)
 
     statuses, roots = for_user(config, work, verbose=verbose)
@@ -74,6 +78,8 @@ def servers(
         note(NO_SERVERS)
     if any(s.problem for s in statuses):
         note("Some servers have problems: wicket doctor says what to do.")
+    for text in () if verbose else notes:  # with --verbose they were said at the beginning
+        note(f"wicket: {text}")
     names = {server.name for server in statuses}
     for words in explain_roots({name: kind for name, kind in roots.items() if name in names}):
         note(f"Roots {words}")
@@ -123,7 +129,7 @@ def tools(
 
     Example: wicket tools git
     """
-    from wicket_mcp.schema.signature import first_sentence
+    from wicket_mcp.schema.signature import summarize
 
     async def work(gateway: "Gateway") -> "tuple[tuple[Tool, ...], dict[str, str]]":
         listed = await gateway.tools(server)
@@ -134,7 +140,7 @@ def tools(
     if json:
         say_json([tool_as_json(tool) for tool in listed])
     else:
-        table(("TOOL", "ABOUT"), ((tool.key, first_sentence(tool.description)) for tool in listed))
+        table(("TOOL", "ABOUT"), ((tool.key, summarize(tool)) for tool in listed))
     name_failures(failures, verbose=verbose or server is not None)
     if server is not None and not listed and failures:  # what was asked for could not be shown
         raise typer.Exit(1)
@@ -160,6 +166,8 @@ def search(
 
     from wicket_mcp.schema.signature import describe as rendered
 
+    if not query.strip():
+        raise typer.BadParameter("say what you want to do, in plain words; wicket tools lists all", param_hint="QUERY")
     is_empty = False
 
     async def work(library: "Library") -> "tuple[Answer, list[Explanation], dict[str, str]]":
@@ -213,7 +221,10 @@ def describe(
             help="Tools: server.tool, or just tool if only one server has it.", autocompletion=complete_tool
         ),
     ],
-    detail: Annotated[str, typer.Option("--detail", "-d", help="signature, brief or full.")] = "full",
+    detail: Annotated[
+        str | None,
+        typer.Option("--detail", "-d", help="signature, brief, or full: the schemas as JSON.", show_default=False),
+    ] = None,
     config: ConfigOption = None,
     json: JsonOption = False,
     verbose: VerboseOption = False,
@@ -226,7 +237,7 @@ def describe(
     from wicket_mcp.schema.signature import describe as rendered
 
     levels: dict[str, Detail] = {"signature": "signature", "brief": "brief", "full": "full"}
-    if detail not in levels:
+    if detail is not None and detail not in levels:
         raise typer.BadParameter(f"{detail!r} is not one of {', '.join(levels)}", param_hint="--detail")
 
     async def work(gateway: "Gateway") -> "tuple[tuple[Tool, ...], list[WicketError]]":
@@ -237,10 +248,37 @@ def describe(
     if json:
         say_json([tool_as_json(tool) for tool in listed])
     else:
-        for tool in listed:
-            text = rendered(tool, levels[detail])
-            say(text if isinstance(text, str) else pretty(text))
+        for number, tool in enumerate(listed):
+            if number:
+                say()
+            if detail is None:
+                _explain_tool(tool)
+            else:
+                text = rendered(tool, levels[detail])
+                say(text if isinstance(text, str) else pretty(text))
     for problem in problems:
         note(f"wicket: {problem}")
     if problems:
         raise typer.Exit(2)
+
+
+def _explain_tool(tool: "Tool") -> None:
+    """Everything about a tool, for a person."""
+    import shlex
+
+    from wicket_mcp.codec import encode
+    from wicket_mcp.schema.field_list import example, fields
+    from wicket_mcp.schema.signature import signature
+
+    line = signature(tool)
+    name = line.partition("(")[0]
+    write(apply_style(name, "cyan"), wrap(line)[len(name) :])
+    if tool.description:
+        explain_line(tool.description.strip())
+    for heading, schema in (("Takes", tool.input_schema), ("Returns", tool.output_schema)):
+        if rows := fields(schema or {}):
+            write(apply_style(f"{heading}:", "bold"))
+            for row in rows:
+                explain_line(str(row))
+    arguments = shlex.quote(encode(example(tool.input_schema)).decode())
+    explain_line(f"Example: wicket call {tool.key}{'' if arguments == shlex.quote('{}') else f' {arguments}'}")

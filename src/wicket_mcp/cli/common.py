@@ -54,22 +54,28 @@ ToolArgument: TypeAlias = Annotated[
 def read(path: Path | None, *, serving: bool = False) -> "Config":
     """The configuration that this command is about.
 
-    One that was found in the folder needs its owner's yes, which is asked for on a terminal. Raises ConfigError without
-    it, but not while `serving`: then it is the client that must be told.
+    One that was found in the folder needs its owner's yes, which is asked for on a terminal. Without it the user's own
+    is used. Raises ConfigError if there is none, but not while `serving`: then it is the client that must be told.
     """
-    from wicket_mcp.config.read.formats import load
+    from wicket_mcp.config.read.formats import fall_back, load
     from wicket_mcp.config.read.locate import find_config, is_found
 
     file = find_config(path)
     in_folder = is_found(file, path)
     config = load(file, discovered=in_folder)
-    if config.untrusted and not serving:
-        from wicket_mcp.cli.trust import ask
+    if not config.untrusted:
+        return config
+    if serving:
+        return fall_back(config)
+    from wicket_mcp.cli.trust import ask
 
-        if not ask(file):
-            raise ConfigError(config.untrusted)
-        config = load(file, discovered=in_folder)
-    return config
+    if ask(file):
+        return load(file, discovered=in_folder)
+    own = fall_back(config)
+    if own.untrusted:
+        raise ConfigError(own.untrusted)
+    note(f"wicket: {own.notes[-1]}")
+    return own
 
 
 def with_gateway(
@@ -200,12 +206,18 @@ def tell(value: Any, words: str, *, json: bool) -> None:
 
 def name_failures(failures: dict[str, str], *, verbose: bool = False) -> None:
     """Say which servers are missing from an answer, so that a missing tool is never a silent one."""
+    from wicket_mcp.catalog.failures import summarize_failure
+
+    causes: list[str] = []
     for name, problem in failures.items():
-        reason = problem if verbose else problem.partition("\n")[0]
-        if reason.startswith(f"Server '{name}' needs sign-in"):
-            note(f"wicket: {reason}")
+        if problem.startswith(f"Server '{name}' needs sign-in"):
+            note(f"wicket: {problem if verbose else problem.partition(chr(10))[0]}")
+        elif verbose:
+            note(f"wicket: server '{name}' could not be listed: {problem}")
         else:
-            note(f"wicket: server '{name}' could not be listed: {reason}")
+            causes.append(f"{name} ({summarize_failure(name, problem)})")
+    if causes:
+        note(f"wicket: unavailable: {', '.join(causes)}. What to do: wicket doctor")
 
 
 def tool_as_json(tool: "Tool") -> dict[str, Any]:

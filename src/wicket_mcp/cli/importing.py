@@ -150,7 +150,7 @@ def _profile_of(client: "Client", *, project: bool) -> str:
 def take_over_files(
     files: "list[ClientEntries]", client: "Client | None", config: Path, profile: str = ""
 ) -> list[tuple[Path, Path]]:
-    """Connect the clients of these files to Wicket alone; the files, and the copies that were kept of them."""
+    """Connect the clients of these files only to Wicket; the files, and the copies that were kept of them."""
     from wicket_mcp.cli.snippets import own_command
     from wicket_mcp.config.edit import import_plan
     from wicket_mcp.config.edit.take_over import entry
@@ -202,17 +202,17 @@ def _show_taken_over(
     replaced: list[tuple[Path, Path]], files: "list[ClientEntries]", source: str, *, requested: bool, dry_run: bool
 ) -> None:
     for path, backup in replaced:
-        say(f"{path} now starts Wicket alone; its old content is in {backup.name}.")
+        say(f"{path} now starts only Wicket; its old content is in {backup.name}.")
         say(f"To undo: wicket import {source} --undo")
     if replaced:
         note("Restart the client to see the change.")
     elif requested and dry_run:
         for path in dict.fromkeys(file.path for file in files if file.entries):
-            say(f"{path} would be rewritten to start Wicket alone; a copy would be kept beside it.")
+            say(f"{path} would be rewritten to start only Wicket; a copy would be kept beside it.")
     elif requested:
         note("Nothing to take over: the client has no servers besides Wicket.")
     elif not requested and any(file.entries for file in files):
-        note(f"To connect the client to Wicket alone: wicket import {source} --take-over")
+        note(f"To connect the client only to Wicket: wicket import {source} --take-over")
 
 
 def _show_restored(restored: list[Path], source: str, *, json: bool) -> None:
@@ -229,7 +229,7 @@ def _show_restored(restored: list[Path], source: str, *, json: bool) -> None:
 
 
 def _describe_empty(file: "ClientEntries") -> str:
-    return "(Wicket alone)" if file.has_wicket else "(none that Wicket can run)"
+    return "(only Wicket)" if file.has_wicket else "(none that Wicket can run)"
 
 
 def _as_json(imported: "Imported", replaced: list[tuple[Path, Path]]) -> dict[str, Any]:

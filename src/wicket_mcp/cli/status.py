@@ -89,7 +89,11 @@ def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
         ("token file", facts["token_file"]),
         ("address", f"{facts['address']} (when served with --http)"),
         ("dialects", ", ".join(facts["dialects"])),
-        ("servers", f"{len(facts['servers'])}" + (f", never seen: {', '.join(unseen)}" if unseen else "")),
+        (
+            "servers",
+            f"{len(facts['servers'])}"
+            + (f", never listed: {', '.join(unseen)} (wicket doctor says why)" if unseen else ""),
+        ),
         ("tools", f"{facts['tools']:,}"),
         ("scripts", facts["scripts"]),
     ]

@@ -12,7 +12,7 @@ import socket
 import sys
 
 from wicket_mcp.config.model.config import Config
-from wicket_mcp.config.read.formats import load
+from wicket_mcp.config.read.formats import fall_back, load
 from wicket_mcp.config.read.locate import find_config, is_found
 from wicket_mcp.errors import WicketError
 from wicket_mcp.shim.finding import LISTENER, LOCK
@@ -31,7 +31,7 @@ def main() -> int:
     configure_logging("info")
     try:
         file = find_config(named)
-        config = load(file, discovered=is_found(file, named))
+        config = fall_back(load(file, discovered=is_found(file, named)))
         asyncio.run(_serve(config, listener))
     except (WicketError, OSError) as problem:
         log.error("this daemon cannot serve: %s", problem)

@@ -6,6 +6,7 @@ A hit of `find_tools` is a typed signature, which is enough for a call, so most 
 from functools import partial
 from typing import Any
 
+from wicket_mcp.catalog.failures import summarize_failure
 from wicket_mcp.catalog.instructions import capability_index
 from wicket_mcp.catalog.skills import matches
 from wicket_mcp.catalog.view import View
@@ -15,14 +16,12 @@ from wicket_mcp.dialects.outcomes import render
 from wicket_mcp.errors import WicketError
 from wicket_mcp.extensions import SKILL_SCHEME, TASKS, declares
 from wicket_mcp.model import Detail, JsonObject, Tool, as_list, as_object, as_text
-from wicket_mcp.schema.descriptions import shorten
-from wicket_mcp.schema.signature import describe, first_sentence, signature
+from wicket_mcp.schema.signature import describe, first_sentence, signature, summarize
 from wicket_mcp.scripting import Script
 from wicket_mcp.scripts.languages import installed_languages
 from wicket_mcp.search import Answer, disclose
 from wicket_mcp.verbs import Verbs
 
-_REASON = 80  # characters of the reason why a server is missing
 _STARTING = "still starting"
 EMPTY_QUERY_BUDGET = 6000  # characters of the server list that an empty query answers with
 FIND_BUDGET = 4000  # characters of an answer, about 1,000 tokens: the first hits in full, the rest shortened
@@ -116,7 +115,7 @@ def _line(tool: Tool) -> str:
 
 
 def _later_line(tool: Tool) -> str:
-    words = first_sentence(tool.description or tool.title, _LATER_WORDS)
+    words = summarize(tool, _LATER_WORDS)
     return f"{signature(tool, _LATER_SIGNATURE)} - {words}" if words else signature(tool, _LATER_SIGNATURE)
 
 
@@ -147,18 +146,12 @@ def _failures(view: View, query: str | None = None) -> str:
     With a `query` that has results, only the servers that it names, and those that are starting.
     """
     causes = [
-        f"{name} ({_reason(name, problem)})"
+        f"{name} ({summarize_failure(name, problem)})"
         for name in view.servers
         if (problem := view.failures.get(name)) is not None
         and (query is None or name.lower() in query.lower() or _STARTING in problem)
     ]
     return f"\n[unavailable: {', '.join(causes)}]" if causes else ""
-
-
-def _reason(server: str, problem: str) -> str:
-    """Why a server is missing, in a few words: `wicket doctor` has the details."""
-    first = problem.splitlines()[0].rpartition(f"erver '{server}' ")[2].removeprefix("needs the environment variable ")
-    return shorten(first.partition(". ")[0].replace(", which is not set", " is not set").rstrip("."), _REASON)
 
 
 def _limit(call: ToolCall, default: int) -> int:

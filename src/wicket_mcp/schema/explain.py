@@ -110,11 +110,11 @@ def _unknown(error: "ValidationError", schema: JsonObject) -> list[str]:
 
 
 def _misspelt(schema: JsonObject, arguments: JsonObject) -> list[str]:
-    """Names that the schema allows but does not know, and that are similar to known ones."""
+    """Names that the schema allows but does not know: one of them may stand for what is missing."""
     known = [parameter.name for parameter in Types(schema).parameters()]
     free = [name for name in known if name not in arguments]
     strangers = [name for name in arguments if name not in known]
-    return [_stranger([name], name, free) for name in strangers[:_MOST] if nearest(name, free, 1)]
+    return [_stranger([name], name, free) for name in strangers[:_MOST]]
 
 
 def _stranger(path: Sequence[str | int], name: str, free: list[str]) -> str:

@@ -65,13 +65,20 @@ def describe(tool: Tool, detail: Detail) -> str | JsonObject:
     """
     if detail == "full":
         return {"name": tool.key} | {key: tool.definition[key] for key in _FULL if key in tool.definition}
-    words = first_sentence(tool.description or tool.title)
-    if (warning := deprecation(tool.description)) and "deprecated" not in words.lower():
-        words = f"{words} ({warning})"
+    words = summarize(tool)
     if detail == "signature":
         return f"{signature(tool)} - {words}" if words else signature(tool)
     head = [signature(tool, _BRIEF_SIGNATURE), *([words] if words else [])]
     return "\n".join([*head, *_parameter_lines(tool, _BRIEF_BUDGET - sum(map(_weight, head)))])
+
+
+def summarize(tool: Tool, limit: int | None = None) -> str:
+    """The first sentence of a tool's description, and whether it is deprecated."""
+    text = tool.description or tool.title
+    words = first_sentence(text) if limit is None else first_sentence(text, limit)
+    if (warning := deprecation(tool.description)) and "deprecated" not in words.lower():
+        words = f"{words} ({warning})"
+    return words
 
 
 def _parameters(tool: Tool, room: int, styles: Sequence[Style] = _STYLES) -> str:

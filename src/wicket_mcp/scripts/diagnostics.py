@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from wicket_mcp.model import JsonObject
 from wicket_mcp.scripts.api import HELPERS, Api
-from wicket_mcp.scripts.languages import LANGUAGES
+from wicket_mcp.scripts.languages import LANGUAGES, NO_FILES
 from wicket_mcp.scripts.outcome import Problem
 from wicket_mcp.spelling import nearest
 
@@ -40,6 +40,10 @@ _TYPED = re.compile(
 )
 _UNBOUND = re.compile(r"cannot access local variable '(\w+)'")
 _SHADOWED = re.compile(r"attempt to call a \w+ value \((?:local|upvalue|global) 'result'\)")
+_ARGUMENTS = re.compile(
+    r"argument|parameter|required|invalid|missing|should be|must be|expected|schema|signature|unknown", re.IGNORECASE
+)
+"""What an error says that may be about the arguments of a call, and not about a network or a disk."""
 _NOT_CALLED = "was not called: "
 _NOT_AWAITED = re.compile(r"not awaited|pending call|['\"]coroutine['\"]|coroutine object|type coroutine")
 
@@ -92,10 +96,12 @@ def _hint(kind: str, message: str, language: str, api: Api, source: str) -> str:
         return _syntax_hint(source, language, message)
     if _NOT_AWAITED.search(message):
         return f"A call gives its value only when it is awaited. {LANGUAGES[language].await_hint}"
-    if kind == "tool" and _NOT_CALLED in message:  # a rule or a person has refused it: the arguments are fine
-        return f"{LANGUAGES[language].catch} lets the script go on."
-    if kind == "tool":
+    if message.startswith(("PermissionError:", "FileNotFoundError:")):
+        return NO_FILES
+    if kind == "tool" and _NOT_CALLED not in message and _ARGUMENTS.search(message):
         return f"Use tools.describe to see what the tool expects; {LANGUAGES[language].catch} lets the script go on."
+    if kind == "tool":  # refused by a rule or a person, or failed for a reason of its own: the arguments are fine
+        return f"{LANGUAGES[language].catch} lets the script go on."
     return ""
 
 

@@ -55,7 +55,7 @@ class Status:
         able = ", ".join(name for name, installed in self.languages.items() if installed)
         state = "refused (scripts.jail = strict); " if self.refused else ""
         running = f"; {self.running} running" if self.running else ""
-        return f"{state}{able}; the jail is {self.jail}{running}"
+        return f"{state}{able}; sandbox: {self.jail}{running}"
 
 
 class Scripts:

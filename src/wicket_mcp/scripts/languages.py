@@ -49,7 +49,7 @@ _JAVASCRIPT_WORDS = (
 )
 
 _NO_NETWORK = 'Scripts reach the network by tools only: tools.search("…") finds one.'
-_NO_FILES = "Scripts have no files of their own: call a tool that reads and writes files."
+NO_FILES = "Scripts have no files of their own: call a tool that reads and writes files."
 _JAVASCRIPT_MISSING = {
     "process": "There is no process here; what the caller passes in is in `args`.",
     "require": "There are no modules here: the language's own objects and the tools are all there is.",
@@ -60,10 +60,10 @@ _JAVASCRIPT_MISSING = {
     "setInterval": "Use a loop with `await new Promise((done) => setTimeout(done, ms))`.",
     "window": "There is no browser here.",
     "document": "There is no browser here.",
-    "fs": _NO_FILES,
+    "fs": NO_FILES,
 }
 _LUA_MISSING = {
-    "io": _NO_FILES,
+    "io": NO_FILES,
     "os": "os is not available, except for time and date.",
     "require": "There are no modules here: Lua's own libraries and the tools are all there is.",
     "await": "Write `server.tool{…}:await()`.",

@@ -221,7 +221,8 @@ class Life(Generic[S]):
         self._shorten = shorten
 
     def __repr__(self) -> str:
-        trouble = f", {self.failures} failures: {self.problem}" if self.failures else ""
+        count = f"{self.failures} failure{'' if self.failures == 1 else 's'}"
+        trouble = f", {count}: {self.problem}" if self.failures else ""
         return f"<{self.state}{trouble}>"
 
     def on(self, event: "Event[S]") -> "list[Command[S]]":
@@ -304,7 +305,9 @@ class Life(Generic[S]):
             case Needed(now) if before is State.BROKEN:
                 reason = f"Server '{name}' failed {self.failures} times in a row: {self.problem}"
                 wait = self.retry_at - now
-                return Unavailable(name, reason, hint=f"It is tried again in {wait:.0f} s; `wicket status` shows more.")
+                return Unavailable(
+                    name, reason, hint=f"It is tried again in {max(1, wait):.0f} s; `wicket doctor` shows more."
+                )
             case Needed():
                 return Unavailable(name, f"Server '{name}' is stopped: it was removed, or the gateway is closing.")
             case _:

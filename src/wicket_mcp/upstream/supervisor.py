@@ -41,6 +41,7 @@ from wicket_mcp.upstream.lifecycle import (
     State,
     Stopped,
 )
+from wicket_mcp.upstream.state_log import StateLog
 from wicket_mcp.upstream.throttle import Quota
 from wicket_mcp.upstream.wishes import Wishes
 
@@ -101,6 +102,7 @@ class Upstream:
         self._max_call = max_call
         self._wishes = Wishes(config.name, set(watched), log_level)
         self._life: Life[Session] = Life(config.name)
+        self._state_log = StateLog(config.name)
         self._arrival: asyncio.Future[None] | None = None
         """Settled when all callers that wait for a session are admitted or rejected."""
         self._expecting = 0
@@ -396,7 +398,7 @@ class Upstream:
         if before is not None and self._life.session is None:
             self._on_event(UpstreamEvent(self._config.name, self._session, "disconnected", {}, self._principal))
         if not isinstance(event, Needed | Answered):
-            log.info("%r", self)
+            self._state_log.note(self._life)
 
     async def _open(self, generation: int, after: float) -> None:
         """Connect, and report the outcome."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -103,6 +104,11 @@ def _collect(
 
 
 def _is_wicket(server: ServerConfig) -> bool:
+    """Whether an entry is Wicket itself: its command, or by its name an address of this machine with our path."""
+    if server.url is not None:
+        address = urlsplit(server.url)
+        is_local = address.hostname in ("127.0.0.1", "localhost", "::1")
+        return server.name == "wicket" and is_local and (address.path == "/mcp" or address.path.startswith("/mcp/"))
     program = Path(server.command or "").name.removesuffix(".exe")
     return "serve" in server.args and (program == "wicket" or server.args[:2] == ("-m", "wicket_mcp"))
 

@@ -13,6 +13,7 @@ from wicket_mcp.config.model.config import Config
 from wicket_mcp.config.model.validation import InvalidOption, render_path
 from wicket_mcp.config.read import folder_trust, layouts, syntax
 from wicket_mcp.config.read.favourites import favourites
+from wicket_mcp.config.read.locate import CONFIG_NAME, config_folder
 from wicket_mcp.errors import ConfigError
 
 _LARGEST = 64 * 1024**2
@@ -34,6 +35,19 @@ def load(path: str | Path, *, discovered: bool = False) -> Config:
         raise ConfigError("is not UTF-8 text.", file=str(path), hint="Save it as UTF-8.") from None
     config = parse(text, path)
     return msgspec.structs.replace(config, favourites=favourites(config.base_dir), discovered=discovered)
+
+
+def fall_back(config: Config) -> Config:
+    """The user's own configuration, if they have one and the folder's is not trusted; a note says so."""
+    own = config_folder() / CONFIG_NAME
+    if not config.untrusted or not own.is_file():
+        return config
+    words = (
+        f"{config.path} was found in this folder and is not trusted: {own} is used instead. To use the folder's, read "
+        f"it, then run: wicket trust {config.path}"
+    )
+    other = load(own)
+    return msgspec.structs.replace(other, notes=(*other.notes, words))
 
 
 def read_bytes(path: Path) -> bytes:
