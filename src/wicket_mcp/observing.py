@@ -192,7 +192,12 @@ class Others(Protocol):
 
 
 def source_of(
-    gateway: "Gateway", here: Here, address: Callable[[], str], others: Callable[[], Others | None]
+    gateway: "Gateway",
+    here: Here,
+    address: Callable[[], str],
+    others: Callable[[], Others | None],
+    *,
+    needs_token: bool = True,
 ) -> "Source":
     """The gateway as the dashboard sees it; `others` returns the other members, if there are any."""
     from wicket_mcp.identity.grants import Grants  # noqa: PLC0415  (for those who open it)
@@ -240,6 +245,7 @@ def source_of(
         keys=gateway.registry.keys,
         grants=lambda: Grants(gateway.store, CredentialHolders(None, gateway.registry.keys), gateway.audit.act),
         credentials=gateway.store.secrets,
+        needs_token=needs_token,
         address=address,
         under_way=under_way,
         pins=pins,

@@ -260,5 +260,9 @@ class Front:
     def _make_dashboard(self) -> Mount:
         from wicket_mcp.surface.dashboard.mount import Dashboard  # noqa: PLC0415  (for those who open it)
 
-        source = source_of(self._gateway, self._here, lambda: f"{self.address}/mcp", lambda: self._replicas)
+        def address() -> str:
+            return f"{(self._gateway.config.http.public_url or self.address).rstrip('/')}/mcp"
+
+        needs_token = self._token is not None
+        source = source_of(self._gateway, self._here, address, lambda: self._replicas, needs_token=needs_token)
         return Dashboard(source, self._ui_sessions, self.app.identify, self._token, lambda: self._sign_in.people)

@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.conftest import ROOT, OpenGateway, peer, replay
 from tests.surface import test_dashboard_browser as dashboard
 from wicket_mcp import Gateway
-from wicket_mcp.store.model import CallRecord, StoredApproval
+from wicket_mcp.store.model import CallRecord, StoredApproval, StoredSecret
 from wicket_mcp.surface.dashboard.render import PAGES
 
 pytestmark = dashboard.pytestmark
@@ -35,8 +35,12 @@ async def fill(gateway: Gateway) -> None:
         outcome = rng.choices(("ok", "error", "cached", "timed_out", "denied"), (88, 4, 4, 2, 2))[0]
         at, spent = now - 86400 * rng.random() ** 2, 20 + rng.expovariate(0.01)
         client, run = rng.choice(("claude-code", "cursor", "vscode")), "3f2a" if number > 594 else ""
+        if run:
+            at = now - 1.5 + (number - 594) / 5
         sizes = (rng.randrange(200, 9000), "tools/call", client, "", run, spent - 2, rng.randrange(40, 400))
-        gateway.store.record_call(CallRecord(at, "local", server, tool, "d", outcome, spent, *sizes))
+        own = (("audit", 0.01), ("resolve", 0.02), ("arguments", 0.3), ("forward", 1.67))
+        steps = (*own, ("server", spent - 2))
+        gateway.store.record_call(CallRecord(at, "local", server, tool, "d4c1", outcome, spent, *sizes, steps=steps))
     for _ in range(40):
         gateway.store.record_call(
             CallRecord(now - 3600, "local", "", "native", "", "ok", 0.0, 2400, "tools/list", "cursor")
@@ -47,6 +51,7 @@ async def fill(gateway: Gateway) -> None:
     asked = ("local", "github", "create_issue", "d", "p", words, now - 40, now + 800)
     await gateway.store.save_approval(StoredApproval("call-5d1c09", *asked))
     await gateway.registry.keys.create("laptop", {"discover", "invoke"})
+    await gateway.store.save_secret(StoredSecret("ann", "github", "k", b"sealed", now - 7200))
 
 
 async def test_a_picture_of_every_page_is_made_and_shown_in_the_documentation(

@@ -17,15 +17,21 @@ class Bar:
     ok_height: float
     failed_y: float
     failed_height: float
-    title: str
+    hour: str
+    calls: int
+    failed: int
+
+    @property
+    def title(self) -> str:
+        return f"{self.hour}: {self.calls} calls, {self.failed} failed"
 
 
 def bars(columns: Sequence[tuple[str, int, int]]) -> list[Bar]:
-    """Columns of (title, all, failed) as rectangles in a field of WIDTH by HEIGHT."""
+    """Columns of (hour, all, failed) as rectangles in a field of WIDTH by HEIGHT."""
     highest = max((total for _, total, _ in columns), default=0) or 1
     step = WIDTH / max(1, len(columns))
     drawn: list[Bar] = []
-    for index, (title, total, failed) in enumerate(columns):
+    for index, (hour, total, failed) in enumerate(columns):
         ok_height = (total - failed) / highest * (HEIGHT - 4)
         failed_height = failed / highest * (HEIGHT - 4)
         ok_y = HEIGHT - ok_height
@@ -37,7 +43,9 @@ def bars(columns: Sequence[tuple[str, int, int]]) -> list[Bar]:
                 round(ok_height, 2),
                 round(ok_y - failed_height, 2),
                 round(failed_height, 2),
-                title,
+                hour,
+                total,
+                failed,
             )
         )
     return drawn

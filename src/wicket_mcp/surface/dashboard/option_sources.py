@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from wicket_mcp.config.model.options import options_of
+
 _TABLE = re.compile(r"\s*\[([^\[\]]+)\]")
 _KEY = re.compile(r"\s*([A-Za-z0-9_.-]+)\s*=")
 
@@ -26,10 +28,13 @@ def lines_of(path: Path | None) -> Mapping[str, int]:
     for number, line in enumerate(text.splitlines(), 1):
         if line.lstrip().startswith("[["):
             name = line.strip(" \t[]")
-            table = f"{name}."
+            index = sum(known.startswith(f"{name}.") and known[len(name) + 1 :].isdecimal() for known in numbers)
+            table = f"{name}.{index}."
             numbers.setdefault(name, number)
+            numbers[f"{name}.{index}"] = number
         elif match := _TABLE.match(line):
             table = f"{match[1].strip()}."
+            numbers.setdefault(match[1].strip(), number)
             numbers.setdefault(match[1].partition(".")[0].strip(), number)
         elif match := _KEY.match(line):
             numbers.setdefault(f"{table}{match[1]}", number)
@@ -41,6 +46,6 @@ def source_of(struct: Any, name: str, section: str, path: Path | None, lines: Ma
     number = lines.get(f"{section}.{name}" if section else name)
     if path is not None and number is not None:
         return f"{path.name}, line {number}"
-    if getattr(type(struct)(), name) == getattr(struct, name):
+    if options_of(type(struct))[name].default == getattr(struct, name):
         return "default"
     return "command line or environment" if lines else "configured"

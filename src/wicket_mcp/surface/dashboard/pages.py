@@ -9,30 +9,41 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any, cast
 
 from wicket_mcp.calls.activity import by_server
 from wicket_mcp.catalog.view import View
 from wicket_mcp.codec import decode, encode, pretty
-from wicket_mcp.config.model.options import options_of
 from wicket_mcp.errors import UnknownName, WicketError
 from wicket_mcp.model import JsonObject, Principal, Silent, Tool, as_object
 from wicket_mcp.request import tool_call
 from wicket_mcp.results.content import texts_of
 from wicket_mcp.schema.signature import first_sentence, signature
 from wicket_mcp.store.audit_file import estimate_tokens
-from wicket_mcp.store.model import AuditQuery, CallRecord, CallTotals
-from wicket_mcp.surface.dashboard.figures import bars
+from wicket_mcp.store.model import AuditQuery, CallRecord
+from wicket_mcp.store.records import SUCCESSES
 from wicket_mcp.surface.dashboard.forms import arguments_of, fields_of
-from wicket_mcp.surface.dashboard.option_sources import lines_of, source_of
+from wicket_mcp.surface.dashboard.option_sources import lines_of
+from wicket_mcp.surface.dashboard.parts import (
+    DAY,
+    PAGE,
+    cut_page,
+    draw_hours,
+    draw_timeline,
+    estimate_cost,
+    group_by_state,
+    limit_to,
+    mark_lines,
+    suggest_fix,
+    sum_tokens,
+)
+from wicket_mcp.surface.dashboard.settings import clients_of, sections_of
 from wicket_mcp.surface.dashboard.source import Source
 from wicket_mcp.surface.under_way import Load
-from wicket_mcp.telemetry.redact import MASK, is_secret_name
 from wicket_mcp.trust.always import render
 from wicket_mcp.trust.pins import difference
 
-DAY, WEEK = 86400.0, 7 * 86400.0
-PAGE = 60
+WEEK = 7 * DAY
+MOST_OF_A_SCRIPT = 500
 MOST_LISTS = 20_000
 SAMPLE = 500
 """How many recent calls the latencies are computed from."""
@@ -51,29 +62,31 @@ class Pages:
     async def overview(self, principal: Principal, params: Asked) -> JsonObject:
         now = time.time()
         servers = await self._servers(principal)
-        totals = await self.source.store.call_totals(now - DAY, 3600.0, _own(principal))
+        totals = await self.source.store.call_totals(now - DAY, 3600.0, limit_to(principal))
         calls, failed = sum(t.calls for t in totals), sum(t.failed for t in totals)
         saved = await self._savings(principal, now)
         return {
             "servers": servers,
+            "groups": group_by_state(servers),
             "states": Counter(server["state"] for server in servers),
             "tool_count": sum(server["tools"] or 0 for server in servers),
             "calls": calls,
             "failed": failed,
-            "chart": _hours(totals, now),
+            "chart": (chart := draw_hours(totals, now)),
+            "most_in_an_hour": max(bar.calls for bar in chart),
             "saved": saved,
             "needs": await self._needs(principal, servers, now),
             "failures": await self.source.store.find_calls(
-                AuditQuery(principal=_own(principal), outcome="failed", since=now - DAY, limit=6)
+                AuditQuery(principal=limit_to(principal), outcome="failed", since=now - DAY, limit=6)
             ),
         }
 
     async def servers(self, principal: Principal, params: Asked) -> JsonObject:
         now = time.time()
         latest = await self.source.store.find_calls(
-            AuditQuery(principal=_own(principal), method="tools/call", limit=SAMPLE)
+            AuditQuery(principal=limit_to(principal), method="tools/call", limit=SAMPLE)
         )
-        counts = await self.source.store.call_totals(now - DAY, DAY, _own(principal))
+        counts = await self.source.store.call_totals(now - DAY, DAY, limit_to(principal))
         calls: Counter[str] = Counter()
         failed: Counter[str] = Counter()
         for total in counts:
@@ -96,7 +109,7 @@ class Pages:
         (status,) = [row for row in await self._servers(principal, config.name) if row["name"] == config.name]
         listing = view.listings.get(config.name)
         records = await self.source.store.find_calls(
-            AuditQuery(principal=_own(principal), server=config.name, since=time.time() - DAY, limit=SAMPLE)
+            AuditQuery(principal=limit_to(principal), server=config.name, since=time.time() - DAY, limit=SAMPLE)
         )
         return {
             "server": status,
@@ -120,7 +133,7 @@ class Pages:
         usage = await self.source.verbs().usage(principal)
         return {
             "tools": [
-                (tool, first_sentence(tool.description), usage.get(tool.key, 0)) for tool in _page(matches, page)
+                (tool, first_sentence(tool.description), usage.get(tool.key, 0)) for tool in cut_page(matches, page)
             ],
             "found": len(matches),
             "page_number": page,
@@ -132,7 +145,7 @@ class Pages:
         verbs = self.source.verbs()
         tool = (await verbs.current_view(principal)).resolve(key)
         records = await self.source.store.find_calls(
-            AuditQuery(principal=_own(principal), server=tool.server, tool=tool.name, limit=500)
+            AuditQuery(principal=limit_to(principal), server=tool.server, tool=tool.name, limit=500)
         )
         return {
             "tool": tool,
@@ -144,6 +157,7 @@ class Pages:
             "fields": fields_of(tool, params),
             "activity": by_server(records).get(tool.server),
             "records": records[:10],
+            "errors": Counter(record.outcome for record in records if record.outcome not in SUCCESSES).most_common(),
             "may_call": principal.may("invoke"),
             **(await self._pin_history(tool) if principal.may("admin") else {}),
         }
@@ -155,8 +169,8 @@ class Pages:
         pins = await self.source.pins(tool)
         definitions = [as_object(decode(pin.definition)) for pin in pins]
         changes = ["", *(difference(old, new) for old, new in pairwise(definitions))]
-        versions = [(pin, _lines(change)) for pin, change in zip(pins, changes, strict=False)]
-        return {"held": [(change, _lines(change.diff())) for change in held], "pins": versions[::-1][:5]}
+        versions = [(pin, mark_lines(change)) for pin, change in zip(pins, changes, strict=False)]
+        return {"held": [(change, mark_lines(change.diff())) for change in held], "pins": versions[::-1][:5]}
 
     async def call(self, principal: Principal, form: Asked, key: str) -> JsonObject:
         """Call a tool with the values of a form; the result is shown beside the form."""
@@ -198,13 +212,14 @@ class Pages:
         }
 
     async def activity(self, principal: Principal, params: Asked) -> JsonObject:
-        now = time.time()
+        run = params.get("run", "")
         query = AuditQuery(
-            principal=_own(principal) or params.get("principal", ""),
+            principal=limit_to(principal) or params.get("principal", ""),
             server=params.get("server", ""),
             tool=params.get("tool", ""),
             outcome=params.get("outcome", ""),
-            limit=100,
+            run=run,
+            limit=MOST_OF_A_SCRIPT if run else 100,
         )
         records = await self.source.store.find_calls(query)
         runs: dict[str, list[CallRecord]] = {}
@@ -217,9 +232,8 @@ class Pages:
             "running": glimpse.requests,
             "questions": glimpse.questions,
             "records": records,
-            "runs": {run: _timeline(calls) for run, calls in runs.items()},
+            "runs": {name: (calls[0], draw_timeline(calls)) for name, calls in runs.items()},
             "servers": list(view.servers),
-            "now": now,
             "lost": glimpse.lost,
         }
 
@@ -229,7 +243,7 @@ class Pages:
         costs = self._costs(view)
         flat = {name: sum(costs.get(tool.key, 0) for tool in tools) for name, tools in view.by_server.items()}
         lists = await self._lists(principal, now)
-        totals = await self.source.store.call_totals(now - WEEK, WEEK, _own(principal))
+        totals = await self.source.store.call_totals(now - WEEK, WEEK, limit_to(principal))
         results: Counter[str] = Counter()
         for total in totals:
             results[total.server] += estimate_tokens(total.result_bytes)
@@ -238,15 +252,18 @@ class Pages:
             "flat": sorted(flat.items(), key=lambda pair: -pair[1]),
             "flat_total": sum(flat.values()),
             "heaviest": sorted(costs.items(), key=lambda pair: -pair[1])[:15],
-            "dialects": _tokens_spent(lists, "tool"),
-            "clients": _tokens_spent(lists, "client"),
+            "dialects": sum_tokens(lists, "tool"),
+            "clients": sum_tokens(lists, "client"),
             "results": results.most_common(15),
         }
 
     async def approvals(self, principal: Principal, params: Asked) -> JsonObject:
-        held = [(change, _lines(change.diff())) for change in self.source.held()]
+        held = [(change, mark_lines(change.diff())) for change in self.source.held()]
         standing = [(rule, render(rule)) for rule in await self.source.always().list()]
-        questions = await self.source.approvals.approvals(time.time())
+        questions = [
+            (question, *question.words.partition("\nArguments: ")[::2])
+            for question in await self.source.approvals.approvals(time.time())
+        ]
         return {"questions": questions, "held": held, "standing": standing}
 
     async def accept(self, principal: Principal, form: Asked) -> None:
@@ -267,13 +284,15 @@ class Pages:
             for entry in await self.source.grants().list()
             if principal.may("admin") or entry.principal == principal.name
         ]
-        acts = await self.source.store.find_calls(AuditQuery(principal=_own(principal), method="admin", limit=30))
+        acts = await self.source.store.find_calls(AuditQuery(principal=limit_to(principal), method="admin", limit=30))
         rejected: Sequence[CallRecord] = ()
         if principal.may("admin"):
             rejected = await self.source.store.find_calls(AuditQuery(method="auth", limit=30))
+        connected = (await self.source.under_way(principal, "")).clients
+        credentials = await self.source.credentials(limit_to(principal) or None)
         clients: dict[tuple[str, str], float] = {}
         for record in await self.source.store.find_calls(
-            AuditQuery(principal=_own(principal), since=now - DAY, limit=SAMPLE)
+            AuditQuery(principal=limit_to(principal), since=now - DAY, limit=SAMPLE)
         ):
             if record.method not in ("admin", "auth"):
                 clients.setdefault((record.principal, record.client), record.at)
@@ -283,33 +302,19 @@ class Pages:
             "acts": acts,
             "rejected": rejected,
             "clients": clients,
+            "connected": connected,
+            "credentials": [(secret.owner, secret.name, secret.updated_at) for secret in credentials],
             "now": now,
         }
 
     async def settings(self, principal: Principal, params: Asked) -> JsonObject:
         config = self.source.config()
         lines = await asyncio.to_thread(lines_of, config.path)
-        sections: dict[str, list[tuple[str, str, str]]] = {"": []}
-        for name in options_of(type(config)):
-            value: Any = getattr(config, name)
-            if hasattr(value, "__struct_fields__"):
-                kind: type[Any] = type(value)  # pyright: ignore[reportUnknownVariableType]
-                sections[name] = [
-                    (
-                        option,
-                        _render_value(option, getattr(value, option)),
-                        source_of(value, option, name, config.path, lines),
-                    )
-                    for option in options_of(kind)
-                ]
-            else:
-                sections[""].append((name, _render_value(name, value), source_of(config, name, "", config.path, lines)))
-        entry = {"type": "http", "url": self.source.address(), "headers": {"Authorization": "Bearer TOKEN"}}
         return {
-            "sections": sections,
-            "path": str(config.path or "no file: the defaults"),
+            "sections": sections_of(config, config.path, lines),
+            "path": str(config.path or ""),
             "notes": config.notes,
-            "snippet": pretty({"mcpServers": {"wicket": entry}}),
+            "clients": clients_of(self.source.address(), token=self.source.needs_token),
         }
 
     # Parts of several pages
@@ -332,7 +337,7 @@ class Pages:
                     "version": status.version,
                     "transport": status.transport,
                     "problem": problem,
-                    "fix": _fix(status.name, state, problem, needs_sign_in=status.name in signed_out),
+                    "fix": suggest_fix(status.name, state, problem, needs_sign_in=status.name in signed_out),
                     "era": load.era,
                     "needs_sign_in": status.name in signed_out,
                     "calls": load.calls,
@@ -379,11 +384,11 @@ class Pages:
     def _costs(self, view: View) -> dict[str, int]:
         """The cost of each tool in a flat list, in tokens; counted once per view."""
         if self._flat[0] is not view:
-            self._flat = view, {tool.key: _cost(tool) for tool in view.tools}
+            self._flat = view, {tool.key: estimate_cost(tool) for tool in view.tools}
         return self._flat[1]
 
     async def _lists(self, principal: Principal, now: float) -> list[CallRecord]:
-        query = AuditQuery(principal=_own(principal), method="tools/list", since=now - WEEK, limit=MOST_LISTS)
+        query = AuditQuery(principal=limit_to(principal), method="tools/list", since=now - WEEK, limit=MOST_LISTS)
         return await self.source.store.find_calls(query)
 
     async def _savings(self, principal: Principal, now: float) -> int:
@@ -394,91 +399,24 @@ class Pages:
 
     async def _absence(self, query: str, name: str, principal: Principal, keys: Sequence[str]) -> JsonObject:
         """Why a tool is not among the results."""
+        view = await self.source.verbs().current_view(principal)
         try:
-            tool = (await self.source.verbs().current_view(principal)).resolve(name)
+            tool = view.resolve(name)
         except WicketError as problem:
-            return {"name": name, "words": str(problem)}
+            return {"name": name, "words": self._explain_unknown(name, view, principal) or str(problem)}
+        if held := [change for change in self.source.held() if change.kind == "tool" and change.key == tool.key]:
+            return {"name": tool.key, "words": f"It is held and cannot be called: {held[0].words}. {held[0].remedy}"}
         if tool.key in keys:
             return {"name": tool.key, "words": f"It is number {keys.index(tool.key) + 1}."}
         return {"name": tool.key, "why": await self.source.explain(query, principal, tool)}
 
-
-def _lines(diff: str) -> list[tuple[str, str]]:
-    """The lines of a diff, each with its CSS class."""
-    classes = {"+": "added", "-": "removed", "@": "muted"}
-    return [(classes.get(line[:1], ""), line) for line in diff.splitlines()]
-
-
-def _own(principal: Principal) -> str:
-    """Whose records a principal may see; administrators see everyone's."""
-    return "" if principal.may("admin") else principal.name
-
-
-def _page(tools: Sequence[Tool], page: int) -> Sequence[Tool]:
-    return tools[(page - 1) * PAGE : page * PAGE]
-
-
-def _cost(tool: Tool) -> int:
-    entry = {"name": tool.key, "description": tool.description, "input_schema": tool.input_schema}
-    return estimate_tokens(len(encode(entry)))
-
-
-def _hours(totals: Sequence[CallTotals], now: float) -> list[Any]:
-    first = int((now - DAY) // 3600) + 1
-    columns = {hour: [0, 0] for hour in range(first, first + 24)}
-    for total in totals:
-        if (column := columns.get(int(total.start // 3600))) is not None:
-            column[0] += total.calls
-            column[1] += total.failed
-    return bars(
-        [
-            (f"{time.strftime('%H:00', time.localtime(hour * 3600))}: {calls} calls, {failed} failed", calls, failed)
-            for hour, (calls, failed) in columns.items()
-        ]
-    )
-
-
-def _timeline(calls: Sequence[CallRecord]) -> list[tuple[CallRecord, float, float]]:
-    """The calls of a script, each with its start and length in percent of the whole."""
-    first = min(call.at - call.duration_ms / 1000 for call in calls)
-    whole = max(call.at for call in calls) - first or 1.0
-    return [
-        (
-            call,
-            round((call.at - call.duration_ms / 1000 - first) / whole * 100, 2),
-            max(0.5, round(call.duration_ms / 10 / whole, 2)),
-        )
-        for call in calls
-    ]
-
-
-def _tokens_spent(lists: Sequence[CallRecord], by: str) -> list[tuple[str, int, int]]:
-    counted: dict[str, list[int]] = {}
-    for record in lists:
-        row = counted.setdefault(getattr(record, by) or "unnamed", [0, 0])
-        row[0] += 1
-        row[1] += estimate_tokens(record.result_bytes)
-    return sorted(((name, lists, tokens) for name, (lists, tokens) in counted.items()), key=lambda row: -row[2])
-
-
-def _fix(name: str, state: str, problem: str, *, needs_sign_in: bool) -> str:
-    """The command that mends it, or shows a person more."""
-    if needs_sign_in:
-        return f"wicket login {name}"
-    if problem or state == "broken":
-        return f"wicket doctor {name}"
-    return ""
-
-
-def _render_value(name: str, value: Any) -> str:
-    """A value as the file would show it. A possible secret is masked, unless it is only a reference."""
-    if value in (None, (), {}, ""):
-        return "–"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, tuple | dict):
-        entries = cast("Sequence[Any]", value)
-        plain = isinstance(value, tuple) and all(isinstance(entry, str) for entry in entries)
-        return ", ".join(entries) if plain else f"{len(entries)} entries"
-    text = str(value)
-    return MASK if is_secret_name(name) and not text.startswith("${") and name != "key" else text
+    def _explain_unknown(self, name: str, view: View, principal: Principal) -> str:
+        """Why no tool of this name is known, if it is because of its server."""
+        server = name.partition(".")[0]
+        disabled = {config.name for config in self.source.config().servers if not config.enabled}
+        if server in disabled and principal.may("admin"):
+            return f"Server '{server}' is disabled in the configuration."
+        if server not in view.servers or server in view.listings:
+            return ""
+        why = self.source.failures().get(server, "nobody has asked it for its tools yet")
+        return f"The tools of server '{server}' are not known: {why}"

@@ -31,6 +31,7 @@ class Source:
     keys: Keys
     grants: Callable[[], Grants]
     """The access that OAuth clients were granted."""
+    needs_token: bool
     address: Callable[[], str]
     """Where MCP is served."""
     credentials: Callable[[str | None], Awaitable[Sequence[StoredSecret]]]
