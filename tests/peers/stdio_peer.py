@@ -295,6 +295,8 @@ class Hostile(Echo):
     ]
 
     def on_call(self, number: Any, name: str, arguments: Message, meta: Message) -> None:
+        sys.stderr.write(f"{HOSTILE}\n")
+        sys.stderr.flush()
         self.text(number, HOSTILE)
 
 

@@ -6,16 +6,21 @@ Needs Debian's `chromium`, and for the check of accessibility `axe-core` from np
 
 import os
 import shutil
+import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.conftest import ROOT, OpenGateway, Server, peer
 from tests.gateway.serving import TOKEN, serve_http
+from tests.peers.stdio_peer import HOSTILE
 from wicket_mcp import Gateway
+from wicket_mcp.errors import WicketError
+from wicket_mcp.store.model import CallRecord
 from wicket_mcp.surface.dashboard.render import PAGES
 
 playwright = pytest.importorskip("playwright.async_api")
@@ -76,6 +81,11 @@ async def test_a_person_looks_around_and_calls_a_tool(open_gateway: OpenGateway)
         await page.fill("textarea", "hello from a browser")
         await page.click("text=Call echo")
         assert await page.inner_text("pre.answer") == "hello from a browser"
+        await browser.open("/ui/settings")
+        await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        await page.click("[aria-label='Copy for Claude Code']")
+        await page.wait_for_selector("button:text('Copied')")
+        assert f"{browser.root}/mcp" in await page.evaluate("navigator.clipboard.readText()")
         await browser.open("/ui/search?q=echo+a+message")
         assert await page.inner_text(".hits li a") == "echo.echo"
         assert browser.problems == []
@@ -102,11 +112,18 @@ async def test_nothing_that_a_server_says_runs(open_gateway: OpenGateway) -> Non
         await page.click("button.primary")
         assert "<script>window.hurt=1</script>" in await page.inner_text("pre.answer")
         await browser.gateway.call("hostile.attack", {"pick": "b"})
+        while "window.hurt" not in "".join(browser.gateway.pool.stderr("hostile")):
+            await browser.gateway.call("hostile.attack", {"pick": "b"})  # its last words may come after its answer
+        with pytest.raises(WicketError):
+            await browser.gateway.call(f"hostile.{HOSTILE}")
+        browser.gateway.audit.act(HOSTILE, HOSTILE, HOSTILE)
         script = "/search?q=%3Cscript%3Ewindow.hurt=1%3C/script%3E"
         for path in ("", *(f"/{name}" for name in PAGES), "/servers/hostile", script):
             await browser.open(f"/ui{path}")
             assert await page.evaluate("window.hurt === undefined"), path
             assert "49" not in await page.inner_text("h1"), path
+            if path == "/servers/hostile":
+                assert "<script>window.hurt=1</script>" in await page.inner_text("pre.wrap")
         assert browser.problems == []
 
 
@@ -117,9 +134,19 @@ async def test_everybody_can_use_it(open_gateway: OpenGateway, scheme: str, widt
     async with browsing(open_gateway, {"echo": peer("Echo")}, **options) as browser:
         page = browser.page
         await browser.gateway.call("echo.fails")
+        for number in range(3):
+            call = CallRecord(time.time() - number, "local", "echo", "echo", "", "ok", 9.0, 1, run="r1")
+            browser.gateway.store.record_call(replace(call, steps=(("resolve", 1.0), ("server", 8.0))))
         await browser.gateway.registry.keys.create("ci", {"discover"})
-        for path in ("", *(f"/{name}" for name in PAGES if name != "overview"), "/servers/echo", "/tools/echo.big"):
+        for path in (
+            "",
+            *(f"/{name}" for name in PAGES if name != "overview"),
+            "/servers/echo",
+            "/tools/echo.big",
+            "/activity?run=r1",
+        ):
             await browser.open(f"/ui{path}")
+            await page.evaluate("document.querySelectorAll('details').forEach((part) => (part.open = true))")
             wider = await page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
             assert wider <= 0, path
             if AXE.exists():

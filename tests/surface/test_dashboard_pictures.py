@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.conftest import ROOT, OpenGateway, peer, replay
 from tests.surface import test_dashboard_browser as dashboard
 from wicket_mcp import Gateway
-from wicket_mcp.store.model import CallRecord, StoredApproval, StoredSecret
+from wicket_mcp.store.model import CallRecord, StoredApproval
 from wicket_mcp.surface.dashboard.render import PAGES
 
 pytestmark = dashboard.pytestmark
@@ -51,7 +51,7 @@ async def fill(gateway: Gateway) -> None:
     asked = ("local", "github", "create_issue", "d", "p", words, now - 40, now + 800)
     await gateway.store.save_approval(StoredApproval("call-5d1c09", *asked))
     await gateway.registry.keys.create("laptop", {"discover", "invoke"})
-    await gateway.store.save_secret(StoredSecret("ann", "github", "k", b"sealed", now - 7200))
+    await gateway.vault.put("ann", "github", b"a credential")
 
 
 async def test_a_picture_of_every_page_is_made_and_shown_in_the_documentation(

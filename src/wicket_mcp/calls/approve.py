@@ -35,7 +35,9 @@ ALWAYS_MARK = ", always"
 SESSION_MARK = ", for this session"
 """Suffix of the approver's name for an approval that lasts as long as the client's session."""
 MAX_SESSION_APPROVALS = 1000
-_SHOWN = 1500  # characters of arguments shown in a question
+_SHOWN = 1500  # characters of arguments shown in a question to a client
+_ARGUMENTS = "\nArguments: "
+_STORED = 100_000  # and to a person at the gateway, who must see exactly what is called
 
 
 Origin: TypeAlias = Callable[[str, Principal], Awaitable[tuple[str, JsonObject]]]
@@ -154,7 +156,8 @@ async def _settle(
         raise await _wait_for_a_person(approvals.store, question, decision, why)
     # An "always" rule belongs to the owner, so only administrators may create one.
     choices = (YES, SESSION, ALWAYS, NO) if request.principal.may("admin") else (YES, SESSION, NO)
-    answer = await choose(request.caller, question.words, choices)
+    head, arguments = question.words.split(_ARGUMENTS, 1)
+    answer = await choose(request.caller, f"{head}{_ARGUMENTS}{cut(arguments, _SHOWN)}", choices)
     if answer == NO:
         span.rule += ", refused by the user"
         raise Denied(f"'{call.key}' was not called: the user refused.", hint="Do not try again unless told to.")
@@ -203,9 +206,9 @@ async def _wait_for_a_person(store: ApprovalStore, question: StoredApproval, dec
 
 def _question(request: Request, call: Call, decision: Decision, why: str, version: str) -> StoredApproval:
     now = time.time()
-    excerpt = cut(pretty(call.arguments), _SHOWN)
+    exact = cut(pretty(call.arguments), _STORED)
     client = f" ({request.caller.client_name})" if request.caller.client_name else ""
-    words = f"May {request.principal.name}{client} call {call.key}?{why} ({decision.words} asks.)\nArguments: {excerpt}"
+    words = f"May {request.principal.name}{client} call {call.key}?{why} ({decision.words} asks.){_ARGUMENTS}{exact}"
     identity = (request.principal.name, call.server, call.tool, call.digest, version)
     return StoredApproval(f"call-{secrets.token_hex(6)}", *identity, words, now, now + KEEP)
 

@@ -7,7 +7,8 @@ differ from the default.
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+
+from msgspec import Struct
 
 from wicket_mcp.config.model.options import options_of
 
@@ -41,7 +42,7 @@ def lines_of(path: Path | None) -> Mapping[str, int]:
     return numbers
 
 
-def source_of(struct: Any, name: str, section: str, path: Path | None, lines: Mapping[str, int]) -> str:
+def source_of(struct: Struct, name: str, section: str, path: Path | None, lines: Mapping[str, int]) -> str:
     """Where the value of an option comes from, as text for the page."""
     number = lines.get(f"{section}.{name}" if section else name)
     if path is not None and number is not None:

@@ -45,8 +45,8 @@ def sections_of(config: Config, path: Path | None, lines: Mapping[str, int]) -> 
         else:
             source = source_of(config, name, "", path, lines)
             sections[""].append(Row(name, _render(name, value), source))
-    for name in ("servers", "profiles", "policy"):
-        _add_entries(sections, name, getattr(config, name, ()), path, lines)
+    for name in ("servers", "profiles"):
+        _add_entries(sections, name, getattr(config, name), path, lines)
     return sections
 
 
@@ -59,7 +59,8 @@ def _add_section(
         if isinstance(content, Struct):
             _add_section(sections, f"{section}.{option}", content, path, lines)
         elif _is_entries(content):
-            _add_entries(sections, f"{section}.{option}", content, path, lines)
+            listed = f"{section}.{option}" if f"{section}.{option}" in lines else section  # [[policy]] has only rules
+            _add_entries(sections, listed, content, path, lines)
         else:
             rows.append(Row(option, _render(option, content), source_of(value, option, section, path, lines)))
 
@@ -78,7 +79,8 @@ def _add_entries(
         sections[f"{section}.{label}"] = [
             Row(option, _render(option, content), source)
             for option in options_of(type(entry))
-            if (source := source_of(entry, option, where, path, lines)) != "default"
+            if (not lines or f"{where}.{option}" in lines)
+            and (source := source_of(entry, option, where, path, lines)) != "default"
             and not isinstance(content := getattr(entry, option), Struct)
         ]
 

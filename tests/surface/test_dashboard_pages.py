@@ -1,0 +1,211 @@
+"""What each page shows, noun by noun: the table of the specification, over plain HTTP."""
+
+import re
+import time
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from tests.conftest import OpenGateway, peer
+from tests.eras.test_held import LINKS, asking
+from tests.gateway.serving import raw_client, serve_http, toml_of
+from tests.gateway.test_http import legacy_session
+from tests.surface.test_dashboard import Visitor, visiting
+from wicket_mcp import Gateway
+from wicket_mcp.errors import Denied
+from wicket_mcp.model import Silent
+from wicket_mcp.request import tool_call
+from wicket_mcp.store.model import CallRecord
+
+NOW = time.time()
+
+
+def record(tool: str, at: float = NOW, **changed: Any) -> CallRecord:
+    return replace(CallRecord(at, "local", "echo", tool, "d", "ok", 20.0, 9, upstream_ms=15.0), **changed)
+
+
+def text_of(page: str) -> str:
+    """What a person reads: without markup, spaces made one."""
+    return " ".join(unescape(re.sub("<[^>]+>", " ", page)).split())
+
+
+async def test_overview_has_states_with_reason_and_fix_calls_over_time_and_what_was_saved(
+    open_gateway: OpenGateway,
+) -> None:
+    async with open_gateway({"echo": peer("Echo"), "notes": peer("ExitsAtOnce")}) as gateway:
+        await gateway.catalogue.complete()
+        gateway.store.record_call(record("echo"))
+        gateway.store.record_call(record("echo", outcome="error"))
+        gateway.audit.disclose(Silent(), "native", "list", 40)
+        async with visiting(gateway) as visitor:
+            await visitor.sign_in()
+            page = (await visitor.get("/ui"))[1]
+    text = text_of(page)
+    failing, ready = page.index("<strong>notes</strong>"), page.index("<strong>echo</strong>")
+    assert failing < ready  # what needs somebody comes first
+    assert "exited with code 3" in text
+    assert "Fix: wicket doctor notes" in text
+    assert "2 calls in the last 24 hours, 1 of them failed" in page
+    assert re.search(r"<td>\d\d:00</td><td class=\"num\">2</td><td class=\"num\">1</td>", page)
+    assert re.search(r"Tokens saved this week [1-9][\d,]* against", text)
+
+
+async def test_servers_have_era_transport_restarts_and_latency(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"echo": peer("Echo")}) as gateway, visiting(gateway) as visitor:
+        await gateway.call("echo.echo", {"message": "x"})
+        await visitor.sign_in()
+        text = text_of((await visitor.get("/ui/servers"))[1])
+        assert re.search(r"echo A peer for tests ready \d+ 1 0 [\d.]+ ms [\d.]+ ms 0 stdio 2025-11-25", text)
+        text = text_of((await visitor.get("/ui/servers/echo"))[1])
+        for words in ("Connect and read its tools", "Stop", "Disable", "Restarts 0 stdio 2025-11-25"):
+            assert words in text
+
+
+async def test_search_says_why_a_tool_is_missing(tmp_path: Path) -> None:
+    file = tmp_path / "wicket.toml"
+    servers = {
+        "echo": peer("Echo", denied_tools=["pid"]),
+        "off": peer("Echo", enabled=False),
+        "notes": peer("ExitsAtOnce"),
+    }
+    file.write_text(f"state_dir = '{tmp_path / 'state'}'\n{toml_of(servers)}")
+    async with Gateway.open(file) as gateway, visiting(gateway) as visitor:
+        await gateway.catalogue.complete()
+        await visitor.sign_in()
+
+        async def why(name: str) -> str:
+            return text_of((await visitor.get(f"/ui/search?q=say+it+again&tool={name}"))[1])
+
+        assert "Its score is" in await why("echo.refuses") or "It is number" in await why("echo.refuses")
+        assert "denied_tools" in await why("echo.pid")
+        assert "Server 'off' is disabled" in await why("off.echo")
+        assert "The tools of server 'notes' are not known" in await why("notes.x")
+        assert "exited with code 3" in await why("notes.x")
+
+
+async def test_a_tool_shows_its_errors(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"echo": peer("Echo")}) as gateway, visiting(gateway) as visitor:
+        await gateway.call("echo.fails")
+        await visitor.sign_in()
+        text = text_of((await visitor.get("/ui/tools/echo.fails"))[1])
+        assert "Errors error 1" in text
+        assert "Calls 1 1 failed" in text
+
+
+async def test_activity_pairs_request_and_answer_with_the_steps_between(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"echo": peer("Echo")}) as gateway, visiting(gateway) as visitor:
+        await gateway.call("echo.echo", {"message": "x"})
+        await visitor.sign_in()
+        text = text_of((await visitor.get("/ui/activity?server=echo"))[1])
+        assert re.search(r"Request tools/call, 15 bytes of arguments \w{16} Answer ok, 1 characters, after", text)
+        steps = r"audit [\d.]+ ms · resolve [\d.]+ ms · arguments [\d.]+ ms · forward [\d.]+ ms · server [\d.]+ ms"
+        assert re.search(steps, text)
+
+
+async def test_activity_shows_one_script_as_a_tree_with_a_timeline(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"echo": peer("Echo")}) as gateway, visiting(gateway) as visitor:
+        for number, tool in enumerate(("first", "second")):
+            gateway.store.record_call(record(tool, NOW + number, run="r1", duration_ms=500.0))
+        for number in range(120):  # enough to push the script off the page of the latest
+            gateway.store.record_call(record("later", NOW + 9 + number))
+        await visitor.sign_in()
+        assert "script r1" not in (await visitor.get("/ui/activity"))[1]
+        page = (await visitor.get("/ui/activity?run=r1"))[1]
+        bars = re.findall(r'<span class="name">echo.(\w+)</span>.*?x="([\d.]+)%" width="([\d.]+)%"', page, re.DOTALL)
+        assert bars == [("first", "0.0", "33.33"), ("second", "66.67", "33.33")]
+        assert "later" not in page
+
+
+async def test_activity_shows_questions_that_wait_for_a_client(open_gateway: OpenGateway) -> None:
+    async with asking(open_gateway, LINKS[0]) as (asker, gateway):
+        await asker.asked("ask_form", {"message": "Your <b>name</b>?"})
+        visitor = Visitor(asker.raw.session, asker.raw.address.removesuffix("/mcp"))
+        await visitor.sign_in()
+        cookie = {"Cookie": visitor.headers["Set-Cookie"].partition(";")[0]}
+        async with asker.raw.session.get(f"{visitor.root}/ui/activity", headers=cookie) as answer:
+            page = await answer.text()
+        assert "Questions to clients" in page
+        assert "Your &lt;b&gt;name&lt;/b&gt;?" in page
+        assert len(gateway.held) == 1
+
+
+async def test_activity_shows_how_far_a_call_is(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"x": peer("FloodsProgress")}) as gateway, visiting(gateway) as visitor:
+        call = tool_call("x.slow", {}, Silent(), {"progressToken": "p"})
+        running = gateway.tasks.start(_await(gateway, call), "slow")
+        await visitor.sign_in()
+        page = ""
+        while "progress" not in page:  # the test's own time limit is the deadline
+            page = (await visitor.get("/ui/activity?live=1"))[1]
+        assert re.search(r'class="small progress">\d+: x+', page)
+        running.cancel()
+
+
+async def _await(gateway: Gateway, call: Any) -> None:
+    await gateway.verbs.call(call)
+
+
+async def test_approvals_show_the_exact_arguments_and_the_rule(open_gateway: OpenGateway) -> None:
+    rule = [{"action": "ask", "tool": "echo", "name": "ask first"}]
+    async with open_gateway({"echo": peer("Echo")}, policy=rule) as gateway, visiting(gateway) as visitor:
+        long = f"{'a' * 5000} the end"
+        with pytest.raises(Denied):
+            await gateway.call("echo.echo", {"message": long})
+        await visitor.sign_in()
+        page = (await visitor.get("/ui/approvals"))[1]
+        assert f'"message": "{long}"' in page.replace("&#34;", '"')
+        assert "ask first" in page
+        for act in ("once", "session", "always"):
+            assert f'/{act}"' in page
+
+
+async def test_access_shows_connected_clients_and_whose_credentials_there_are(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"echo": peer("Echo")}) as gateway, serve_http(gateway) as address:
+        key, _ = await gateway.registry.keys.create("ann", {"discover", "invoke"})
+        for owner in ("ann", "bob"):
+            await gateway.vault.put(owner, f"oauth {owner}", b"secret-value")
+        async with raw_client(address) as client:
+            await legacy_session(client)
+            visitor = Visitor(client.session, address.removesuffix("/mcp"))
+            pages: dict[str, str] = {}
+            for name, token in (("owner", ""), ("ann", key)):
+                await (visitor.sign_in(token) if token else visitor.sign_in())
+                cookie = {"Cookie": visitor.headers["Set-Cookie"].partition(";")[0]}
+                async with client.session.get(f"{visitor.root}/ui/access", headers=cookie) as answer:
+                    pages[name] = text_of(await answer.text())
+    assert re.search(r"Connected clients .* local 2025-06-18 http", pages["owner"])
+    assert ("oauth ann" in pages["owner"], "oauth bob" in pages["owner"]) == (True, True)
+    assert ("oauth ann" in pages["ann"], "oauth bob" in pages["ann"]) == (True, False)
+    assert "2025-06-18" not in pages["ann"]
+    assert "secret-value" not in "".join(pages.values())
+
+
+async def test_settings_show_every_server_with_the_line_of_each_value_and_no_secret(tmp_path: Path) -> None:
+    file = tmp_path / "wicket.toml"
+    lines = [
+        f"state_dir = '{tmp_path / 'state'}'",
+        "[servers.x]",
+        "command = 'true'",
+        "env = { A = '${env:HOME}', B = 'plain-secret' }",
+        "[[policy]]",
+        "action = 'deny'",
+        "tool = 'rm'",
+        "[profiles.work]",
+        "servers = ['x']",
+    ]
+    file.write_text("\n".join(lines))
+    async with Gateway.open(file) as gateway, visiting(gateway) as visitor:
+        await visitor.sign_in()
+        page = (await visitor.get("/ui/settings"))[1]
+    assert "plain-secret" not in page
+    text = text_of(page)
+    assert "command true wicket.toml, line 3" in text
+    assert "env A = ${env:HOME}, B = *** wicket.toml, line 4" in text
+    assert "tool rm wicket.toml, line 7" in text
+    assert "servers x wicket.toml, line 9" in text
+    for client in ("Claude Code", "Codex", "Gemini CLI", "Cursor", "VS Code"):
+        assert f'aria-label="Copy for {client}"' in page
+    assert 'class="client"' in page
