@@ -199,13 +199,13 @@ def _mark_layer(name: str, layer: Layer, inner: Handler) -> Handler:
     return _mark(name, layer(inner))
 
 
-def _mark(name: str, handler: Handler) -> Handler:
+def _mark(name: str, inner: Handler) -> Handler:
     """Note in the span when the step `name` begins; not a coroutine of its own, because every call passes several."""
     clock = time.perf_counter
 
     def enter(request: Request) -> Awaitable[Result]:
         request.span.marks += name, clock()
-        return handler(request)
+        return inner(request)
 
     return enter
 
