@@ -39,6 +39,7 @@ from wicket_mcp.model import (
 )
 from wicket_mcp.reload import staying, watch
 from wicket_mcp.request import tool_call
+from wicket_mcp.results.storage import ResultStorage
 from wicket_mcp.rooms import Live, build, check, visible_options
 from wicket_mcp.scripting import Scripting
 from wicket_mcp.store.audit_file import AuditFile
@@ -101,6 +102,7 @@ class Gateway(Library):
         self._serving = Serving()
         self._attending = False
         self.buckets = ServerBuckets(shared=store.shared_limits)
+        self.results = ResultStorage(store)
         live = Live(
             self,
             self.scripting,
@@ -108,6 +110,7 @@ class Gateway(Library):
             self.audit,
             Cache(),
             self.buckets,
+            self.results,
             self._admit,
             Memory(),
             ProfileBudgets(self.store),

@@ -27,11 +27,14 @@ from wicket_mcp.identity.wrapping import wrapping
 from wicket_mcp.model import META_SERVER_INFO, MODERN_VERSION, JsonObject, Principal, as_object, as_text
 from wicket_mcp.request import GATEWAY
 from wicket_mcp.store.base import NoteStore
+from wicket_mcp.store.model import StoredResult
 from wicket_mcp.store.open import join_members
 from wicket_mcp.surface.held_calls import Seal
 from wicket_mcp.surface.owned import Owned, OwnedServers, PeerLinks
 from wicket_mcp.surface.protocol import Protocol
 from wicket_mcp.surface.replica_router import ReplicaRouter
+from wicket_mcp.surface.result_page import PATH as RESULTS
+from wicket_mcp.surface.result_page import read as read_result
 from wicket_mcp.surface.under_way import PATH as UNDER_WAY
 from wicket_mcp.surface.under_way import STOP, Glimpse, read
 from wicket_mcp.upstream.era import BEHIND
@@ -47,6 +50,8 @@ if TYPE_CHECKING:
 
 LOOK_WITHIN = 0.5
 """Seconds in which another member must report its activity or state; a page does not wait longer."""
+FIND_WITHIN = 3.0
+"""Seconds in which another member must return a stored result."""
 COMPARE_EVERY = 1.0
 """Seconds between two comparisons with the other members while the database does not answer."""
 READY = "/readyz"
@@ -75,6 +80,7 @@ class Replicas:
         sessions.name_by(self.router.session_id)
         gateway.held.seal_with(Seal(*ring.derive("held"), home=self.me, clock=ring.now))
         gateway.accounts.waiting.share(ring)
+        gateway.results.share(self._find_result)
         gateway.task_ids.share(ring.derive("tasks"), self.me)
 
     @classmethod
@@ -218,6 +224,17 @@ class Replicas:
         if self.members is None:
             return []
         return [member for member in self.members.all.values() if member.id != self.me]
+
+    async def _find_result(self, handle: str, principal: Principal) -> StoredResult | None:
+        """A result that is not in the store, or whose store does not answer: another member may have it in memory."""
+        others = [member for member in self.members.all.values() if member.id != self.me] if self.members else []
+        path = f"{RESULTS}{quote(handle)}"
+        for answer in await asyncio.gather(
+            *(self.relay.fetch(member, path, principal, FIND_WITHIN) for member in others)
+        ):
+            if (found := read_result(answer)) is not None:
+                return found
+        return None
 
     def _epoch(self, server: str, principal: Principal) -> int:
         config = self._gateway.pool.config(server)

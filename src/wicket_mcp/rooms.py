@@ -33,6 +33,7 @@ from wicket_mcp.errors import ConfigError, WicketError
 from wicket_mcp.library import Library
 from wicket_mcp.model import LOCAL, Caller, Principal
 from wicket_mcp.results.results import Results
+from wicket_mcp.results.storage import ResultStorage
 from wicket_mcp.scripting import Scripting
 from wicket_mcp.surface.protocol import Served
 from wicket_mcp.trust.always import FILE as ALWAYS_FILE
@@ -57,6 +58,7 @@ class Live(msgspec.Struct, frozen=True):
     audit: Audit
     cache: Cache
     buckets: ServerBuckets
+    results: ResultStorage
     admit: Admit
     memory: Memory
     """What sessions have read, for flow rules."""
@@ -179,7 +181,7 @@ def build(config: Config, live: Live) -> Rooms:
     check(config)
     library = live.library
     addresses = Addresses(library.catalogue, unprefixed=config.unprefixed)
-    results = Results(library.store, config.results)
+    results = Results(live.results, config.results)
     approvals = _approvals(config, live, results)
     parts = Parts(
         catalogue=library.catalogue,

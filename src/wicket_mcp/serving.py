@@ -26,6 +26,7 @@ from wicket_mcp.surface.dashboard.sessions import UiSessions
 from wicket_mcp.surface.guard import Guard, check_exposure
 from wicket_mcp.surface.metrics import PEER_PATH, MetricsPage, PeerMetricsPage, WorkerMetrics
 from wicket_mcp.surface.rest import Rest
+from wicket_mcp.surface.result_page import ResultPage
 from wicket_mcp.surface.server import LAST_CALL, Server, address_of, listen, listen_beside
 from wicket_mcp.surface.sessions import Sessions
 from wicket_mcp.surface.sign_in import SignIn
@@ -244,7 +245,8 @@ class Front:
         if self._replicas is None:
             return ()
         owned = self._replicas.mount(self._protocols["/mcp"], config.limits.max_message)
-        return owned, self._under_way, PeerMetricsPage(self._metrics.read)
+        results = ResultPage(self._gateway.results.load_here)
+        return owned, self._under_way, PeerMetricsPage(self._metrics.read), results
 
     def _make_grants(self) -> "Grants":
         from wicket_mcp.identity.grants import Grants  # noqa: PLC0415  (for those who turn it on)

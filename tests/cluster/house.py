@@ -71,7 +71,7 @@ class Replica:
 
     async def ready(self) -> None:
         """Return when it takes calls."""
-        async with asyncio.timeout(40), aiohttp.ClientSession() as session:
+        async with asyncio.timeout(90), aiohttp.ClientSession() as session:
             while True:
                 assert self.process is None or self.process.returncode is None, self.log
                 try:

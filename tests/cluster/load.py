@@ -30,6 +30,8 @@ class Load:
     ) -> None:
         self.sent: list[str] = []
         self.failed: dict[str, Any] = {}
+        self.ended: list[str] = []
+        """In the order of their answers."""
         self.durations: list[float] = []
         self._raw = Raw(http, f"{address}/mcp")
         self._tools = tools
@@ -77,15 +79,21 @@ class Load:
             message = f"{client}-{number}"
             self.sent.append(message)
             self._begun.set()
-            arguments = {"name": self._tools[number % len(self._tools)], "arguments": {"message": message}}
             began = loop.time()
             try:
-                status, body = await self._call({"name": "call_tool", "arguments": arguments}, session)
-                if status != 200 or "error" in body or body["result"]["content"][0]["text"] != message:
-                    self.failed[message] = body
+                if (wrong := await self._use(number, message, session)) is not None:
+                    self.failed[message] = wrong
             except (aiohttp.ClientError, KeyError, TypeError, ValueError) as problem:  # also a page of the balancer's
                 self.failed[message] = problem
+            self.ended.append(message)
             self.durations.append(loop.time() - began)
+
+    async def _use(self, number: int, message: str, session: dict[str, str]) -> Any:
+        """The answer to one call if it is wrong; None if it is right."""
+        arguments = {"name": self._tools[number % len(self._tools)], "arguments": {"message": message}}
+        status, body = await self._call({"name": "call_tool", "arguments": arguments}, session)
+        is_right = status == 200 and "error" not in body and body["result"]["content"][0]["text"] == message
+        return None if is_right else body
 
     async def _call(self, params: dict[str, Any], session: dict[str, str]) -> tuple[int, Any]:
         if not session:
@@ -100,4 +108,5 @@ def is_typed(problem: Any) -> bool:
     body = as_object(problem)
     if "error" in body:
         return bool(body["error"].get("data", {}).get("code"))
-    return bool(body.get("result", {}).get("_meta", {}).get("wicket/error", {}).get("code"))
+    meta = body.get("result", {}).get("_meta", {})
+    return bool(meta.get("wicket/error", {}).get("code") or meta.get("wicket/script", {}).get("kind"))

@@ -14,6 +14,7 @@ from tests.cluster.house import House, Replica, replicas
 from tests.cluster.keys import make_key, wicket
 from tests.conftest import peer
 from tests.gateway.serving import Raw
+from tests.peers.counting_servers import CountingServer
 from tests.peers.postgres import Postgres
 
 OTHER_KEY = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDI="
@@ -22,7 +23,8 @@ HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"na
 
 @asynccontextmanager
 async def house(folder: Path, store: str, **options: Any) -> AsyncGenerator[tuple[House, aiohttp.ClientSession]]:
-    async with replicas(folder, store, {"x": peer("Echo")}, **options) as house, aiohttp.ClientSession() as session:
+    servers = {"x": peer("Echo"), **options.pop("servers", {})}
+    async with replicas(folder, store, servers, **options) as house, aiohttp.ClientSession() as session:
         yield house, session
 
 
@@ -40,8 +42,8 @@ class Legacy:
         self.session = headers.get("Mcp-Session-Id", self.session)
         return status, answer
 
-    async def echo(self, replica: Replica, message: str) -> str:
-        params = {"name": "call_tool", "arguments": {"name": "x.echo", "arguments": {"message": message}}}
+    async def echo(self, replica: Replica, message: str, server: str = "x") -> str:
+        params = {"name": "call_tool", "arguments": {"name": f"{server}.echo", "arguments": {"message": message}}}
         _, answer = await self.ask(replica, "tools/call", params)
         return answer["result"]["content"][0]["text"]
 
@@ -102,11 +104,15 @@ async def test_keys_and_results_are_everybodys(postgres: Postgres, tmp_path: Pat
 
 async def test_a_database_that_is_away_for_all_costs_no_call_and_readiness_warns(tmp_path: Path) -> None:
     with Postgres() as server:
-        async with house(tmp_path, server.database(), count=2) as (house_, http):
+        async with (
+            CountingServer() as web,
+            house(tmp_path, server.database(), count=2, servers={"web": {"url": web.url}}) as (house_, http),
+        ):
             clients = [Legacy(http) for _ in house_.replicas]
             for replica, client in zip(house_.replicas, clients, strict=True):
                 await client.ask(replica, "initialize", HELLO)
-                assert await client.echo(replica, "before") == "before"
+                for name in ("x", "web"):
+                    assert await client.echo(replica, "before", name) == "before"
             await asyncio.to_thread(server.stop)
             for replica, client in zip(house_.replicas, clients, strict=True):
                 assert await client.echo(replica, "meanwhile") == "meanwhile"
@@ -115,13 +121,35 @@ async def test_a_database_that_is_away_for_all_costs_no_call_and_readiness_warns
                     while "The database cannot be reached" not in await readiness(http, replica):
                         pass
                 await replica.ready()  # no replica can do more: the balancer must not be left without any
-                assert (await client.ask(replica, "tools/list", {}))[0] == 200
+                assert [await client.echo(replica, str(n), "web") for n in range(3)] == ["0", "1", "2"]
             await asyncio.to_thread(server.start)
             for replica, client in zip(house_.replicas, clients, strict=True):
                 async with asyncio.timeout(30):
                     while "The database cannot be reached" in await readiness(http, replica):
                         pass
                 assert await client.echo(replica, "after") == "after"
+
+
+async def test_a_result_that_could_not_be_stored_is_read_at_every_replica(tmp_path: Path) -> None:
+    called = {"name": "call_tool", "arguments": {"name": "x.big", "arguments": {"rows": 3000}}}
+    with Postgres() as server:
+        servers = {"x": peer("Echo", placement="each")}
+        async with house(tmp_path, server.database(), count=2, servers=servers) as (house_, http):
+            first, second = (Raw(http, f"{replica.address}/mcp") for replica in house_.replicas)
+            await first.modern("tools/call", called)
+            await asyncio.to_thread(server.stop)
+            _, body = await first.modern("tools/call", called)
+            assert "kept in memory only" in json.dumps(body)
+            handle = body["result"]["_meta"]["wicket/result"]["id"]
+            read = {"name": "read_result", "arguments": {"id": handle, "path": "items[2999].name"}}
+            _, body = await second.modern("tools/call", read)
+            assert "row 2999" in json.dumps(body)
+            await asyncio.to_thread(server.start)
+            key = await asyncio.to_thread(make_key, tmp_path, "ann")
+            _, body = await second.modern("tools/call", read, Authorization=f"Bearer {key}")
+            assert body["result"]["_meta"]["wicket/error"]["code"] == "unknown_result"  # not hers
+            async with http.get(f"{house_.replicas[0].address}/_replica/results/{handle}") as stranger:
+                assert stranger.status == 401
 
 
 @pytest.mark.parametrize("variable", ["", "not a key"])

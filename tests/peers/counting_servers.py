@@ -19,8 +19,8 @@ ECHO = {
 class CountingServer(HttpPeer):
     """A healthy one."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, host: str = "127.0.0.1") -> None:
+        super().__init__(host=host)
         self.executed: list[str] = []
         self.sessions: set[str] = set()
         self._numbers = itertools.count(1)

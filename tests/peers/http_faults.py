@@ -40,8 +40,9 @@ class Received:
 class HttpPeer:
     """Answers every request with the result {"ok": true}, and notifications with 202."""
 
-    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> None:
         self._tls = tls
+        self._host = host
         self.received: list[Received] = []
         self.hung_up = asyncio.Event()
         """Set when a client leaves before its answer is complete."""
@@ -49,7 +50,7 @@ class HttpPeer:
         self._connections: set[asyncio.StreamWriter] = set()
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._tls)
+        self._server = await asyncio.start_server(self._serve, self._host, 0, ssl=self._tls)
         return self
 
     async def __aexit__(
@@ -64,7 +65,7 @@ class HttpPeer:
     @property
     def origin(self) -> str:
         assert self._server
-        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        return f"http://{self._host}:{self._server.sockets[0].getsockname()[1]}"
 
     @property
     def url(self) -> str:

@@ -16,17 +16,19 @@ MISSING = "Redis is not installed: run scripts/system"
 class RedisServer:
     """`with RedisServer() as server`."""
 
-    def __init__(self, *options: str) -> None:
+    def __init__(self, *options: str, host: str = "127.0.0.1") -> None:
         program = shutil.which("redis-server")
         if program is None:
             pytest.skip(MISSING)
-        self._command = [program, "--save", "", "--appendonly", "no", "--bind", "127.0.0.1", *options]
+        self._host = host
+        bound = ("--bind", *dict.fromkeys(("127.0.0.1", host)), "--protected-mode", "no")
+        self._command = [program, "--save", "", "--appendonly", "no", *bound, *options]
         self._process: subprocess.Popen[bytes] | None = None
         self.port = free_port()
 
     @property
     def address(self) -> str:
-        return f"redis://127.0.0.1:{self.port}/0"
+        return f"redis://{self._host}:{self.port}/0"
 
     def __enter__(self) -> "RedisServer":
         self.start()

@@ -193,7 +193,7 @@ class Counts(Echo):
             file.write(f"{line}\n")
 
     def on_call(self, number: Any, name: str, arguments: Message, meta: Message) -> None:
-        if name == "echo":
+        if "message" in arguments:
             self.count(arguments["message"])
         super().on_call(number, name, arguments, meta)
 

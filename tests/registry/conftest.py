@@ -19,6 +19,7 @@ from wicket_mcp.config.model.config import Config, LimitsConfig
 from wicket_mcp.model import Principal
 from wicket_mcp.registry.facade import RegistryFacade
 from wicket_mcp.results.results import Results
+from wicket_mcp.results.storage import ResultStorage
 from wicket_mcp.store.open import open_store
 from wicket_mcp.upstream.pool import Pool
 from wicket_mcp.upstream.supervisor import UpstreamEvent
@@ -73,7 +74,7 @@ async def open_facade(tmp_path: Path, clock: Clock) -> AsyncGenerator[OpenFacade
             async def admit(principal: Principal, kind: str) -> None:
                 await facade.keys.take(principal, kind)
 
-            addresses, results = Addresses(catalogue), Results(store, config.results)
+            addresses, results = Addresses(catalogue), Results(ResultStorage(store), config.results)
             parts = Parts(
                 catalogue,
                 addresses,

@@ -5,6 +5,7 @@ so it loads the OAuth client (`oauth/`) only at the first rejected request or st
 """
 
 import asyncio
+import logging
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from wicket_mcp.config.model.config import Config, OauthConfig, ResolvedServer, ServerConfig
 from wicket_mcp.config.read.secrets import resolve
-from wicket_mcp.errors import NeedsSignIn
+from wicket_mcp.errors import Internal, NeedsSignIn
 from wicket_mcp.identity.vault import Vault
 from wicket_mcp.identity.waiting import Waiting
 from wicket_mcp.model import LOCAL, Principal
@@ -24,7 +25,10 @@ from wicket_mcp.upstream.egress import Answer
 if TYPE_CHECKING:
     from wicket_mcp.identity.oauth.signin import SignIns
 
+log = logging.getLogger(__name__)
+
 LOOK_AGAIN = 5.0  # seconds until the vault is checked again for a new sign-in
+LOOK_WITHIN = 0.5  # seconds that a call waits for this check
 _NEEDED = "needed"
 
 
@@ -241,13 +245,21 @@ class _OnDemand:
             if self.config.auth.kind == "auto" and now - self._looked_at < LOOK_AGAIN:
                 return {}
             self._looked_at = now
-            stored = await self._accounts.vault.names(self._owner)
-            if self.config.auth.kind == "auto" and f"oauth {self.config.name}" not in stored:
+            if self.config.auth.kind == "auto" and not await self._has_account():
                 return {}
             inner = self._load()
         headers = await inner.headers(verb, url, body)
         await self._note_version(inner)
         return headers
+
+    async def _has_account(self) -> bool:
+        """Whether somebody signed in. A state that does not answer does not hold the call up: then it is as before."""
+        try:
+            async with asyncio.timeout(LOOK_WITHIN):
+                return f"oauth {self.config.name}" in await self._accounts.vault.names(self._owner)
+        except (Internal, TimeoutError) as problem:
+            log.warning("it is not known whether '%s' has an account: %s", self.config.name, problem or "no answer")
+            return False
 
     async def handle_rejection(self, answer: Answer, sent: Mapping[str, str]) -> bool:
         if self._inner is None and not Challenge.read(answer.header("WWW-Authenticate")).token:

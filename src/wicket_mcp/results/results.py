@@ -33,7 +33,6 @@ from wicket_mcp.results.references import (
     select_part,
 )
 from wicket_mcp.results.storage import ResultStorage
-from wicket_mcp.store.base import ResultStore
 from wicket_mcp.store.model import StoredResult
 
 CHARS_PER_TOKEN = 4  # average cost of text; good enough to decide what is large
@@ -55,8 +54,8 @@ class Slice(msgspec.Struct, frozen=True):
 class Results:
     """The stored results of all principals."""
 
-    def __init__(self, store: ResultStore, config: ResultsConfig) -> None:
-        self._storage = ResultStorage(store)
+    def __init__(self, storage: ResultStorage, config: ResultsConfig) -> None:
+        self._storage = storage
         self.config = config
         self.shown = (config.large + 1) * CHARS_PER_TOKEN - 1
         """Characters up to which a result is shown completely."""

@@ -1,13 +1,16 @@
 """Storage of results: in the store, or in memory while the store does not accept them.
 
 The call may not be repeatable, so its answer must not be lost if it cannot be stored. Bounded by bytes. `results.py`
-decides what is large; this module only stores and finds.
+decides what is large; this module only stores and finds. With replicas, a result that one of them has only in memory is
+found by all of them. A live part: it stays when the configuration changes.
 """
 
 import asyncio
 import logging
 import time
 from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
 
 from wicket_mcp.errors import Internal
 from wicket_mcp.model import Principal
@@ -19,6 +22,9 @@ log = logging.getLogger(__name__)
 PATIENCE = 3.0  # seconds that an answer waits to be stored
 MOST_BYTES = 64 * 1024**2  # of results kept in memory; the newest is kept whatever its size
 
+Elsewhere: TypeAlias = Callable[[str, Principal], Awaitable[StoredResult | None]]
+"""A result that another gateway has."""
+
 
 class ResultStorage:
     """The stored results, and those that could not be stored."""
@@ -27,6 +33,11 @@ class ResultStorage:
         self._store = store
         self._unsaved: OrderedDict[str, StoredResult] = OrderedDict()
         self._catching_up = False
+        self._elsewhere: Elsewhere | None = None
+
+    def share(self, elsewhere: Elsewhere) -> None:
+        """Other gateways have results too: ask them for what is not found here."""
+        self._elsewhere = elsewhere
 
     def __repr__(self) -> str:
         return f"<ResultStorage {len(self._unsaved)} in memory>"
@@ -64,6 +75,17 @@ class ResultStorage:
 
     async def load(self, handle: str, principal: Principal) -> StoredResult | None:
         """The result, or None if it is unknown, expired, or another principal's, without telling these apart."""
+        if self._elsewhere is None:
+            return await self.load_here(handle, principal)
+        try:
+            stored = await self.load_here(handle, principal)
+        except Internal:
+            if (stored := await self._elsewhere(handle, principal)) is None:
+                raise
+        return stored or await self._elsewhere(handle, principal)
+
+    async def load_here(self, handle: str, principal: Principal) -> StoredResult | None:
+        """Like `load`, without asking other gateways."""
         if not handle.isascii():  # not ours, and half a surrogate pair cannot be looked up
             return None
         unsaved = self._unsaved.get(handle)

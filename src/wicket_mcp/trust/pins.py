@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from wicket_mcp.codec import canonical, decode, encode, pretty
 from wicket_mcp.config.model.server import Change, ServerConfig
+from wicket_mcp.errors import Internal
 from wicket_mcp.model import JsonObject, Listing, Tool, as_object, as_text
 from wicket_mcp.store.base import PinStore
 from wicket_mcp.store.model import StoredPin
@@ -114,7 +115,12 @@ class Pins:
         version = self._store.pins_version()
         if self._loaded and version is not None and version == self._version:
             return False
-        stored = await self._store.pins()
+        try:
+            stored = await self._store.pins()
+        except Internal:
+            if not self._loaded:
+                raise
+            return False  # the state cannot be read: what was accepted stays so
         self._known = {}  # not before they are read: a server without pins looks like one that was never listed
         for pin in stored:
             if pin.kind in KINDS:  # a package's hashes do not mean that its server was listed

@@ -157,7 +157,8 @@ class StdioConnection(Versioned, asyncio.SubprocessProtocol):
 
     def abandon(self, reason: str) -> None:
         """Stop the child at once: we no longer own it."""
-        self._abort(reason)
+        self._end(Crashed(self._server, reason, hint=MAY_HAVE_ACTED, stderr=self.stderr_tail()))
+        self._signal(signal.SIGKILL)
 
     # Called by the event loop
 
