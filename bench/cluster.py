@@ -1,10 +1,11 @@
-"""Replicas measured: python -m bench.cluster [--seconds 5] [--clients 16]
+"""Replicas measured: python -m bench.cluster [--seconds 5] [--clients 16] [--faults 60]
 
 Real PostgreSQL, Redis and HAProxy on this machine; one HTTP server and one command behind 1, 2 and 3 replicas. Prints
-calls a second and p95 for each, what the hop to the owner of a command costs, the memory of a replica, and what became
-of calls of clients of both eras while replicas were killed, rolled, left without their database or Redis, and cut off
-by the network. All share this machine's cores with the client, so that more replicas are quicker only where there are
-cores for them. Ends within six minutes.
+calls a second and p95 for each, what the hop to the owner of a command costs, and the memory of a replica. Then three
+replicas, 20 servers and 125 clients of both eras for 60 s: Redis is stopped, PostgreSQL restarted, one replica killed,
+another rolled, a third cut off from the database by the network; the table says what became of the calls. All share
+this machine's cores with the client, so that more replicas are quicker only where there are cores for them. Ends within
+six minutes.
 """
 
 import argparse
@@ -14,23 +15,20 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import aiohttp
+from tests.cluster.faults import prepare
 from tests.cluster.house import House, Replica, replicas
-from tests.cluster.load import Load, counting_child, is_typed
 from tests.conftest import peer
 from tests.gateway.serving import Raw
 from tests.peers.counting_servers import CountingServer
-from tests.peers.namespace import Namespace
 from tests.peers.postgres import Postgres
-from tests.peers.redis import RedisServer
 
 CONTEXTFORGE = "ContextForge, as published by its makers (other machines, other load): 548-584 calls/s, p95 0.35 s"
 TOOLS = ("x.echo", "child.echo")
-LEAVE = '[http]\nleave_after = "1s"\n'
+CUT = 16.0
+"""Seconds for which one replica is cut off from the database."""
 
 
 async def press(http: aiohttp.ClientSession, address: str, tool: str, seconds: float, clients: int) -> list[float]:
@@ -87,106 +85,44 @@ async def measure_speed(postgres: Postgres, count: int, seconds: float, clients:
                     await measure_hop(http, house, seconds)
 
 
-@asynccontextmanager
-async def under_load(clients: int, machine: Namespace | None = None) -> AsyncGenerator["Faults"]:
-    async with AsyncExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        server = Postgres(machine.severed, machine.net) if machine else Postgres()
-        postgres, redis = stack.enter_context(server), stack.enter_context(RedisServer())
-        upstream = await stack.enter_async_context(CountingServer())
-        http = await stack.enter_async_context(aiohttp.ClientSession())
-        counted = folder / "counted"
-        servers = {"child": counting_child(counted), **({} if machine else {"x": {"url": upstream.url}})}
-        options = f"{'' if machine else f'shared_limits = {redis.address!r}'}\n{LEAVE}".replace("'", '"')
-        running = replicas(folder, postgres.database(), servers, options=options, machine=machine)
-        house = await stack.enter_async_context(running)
-        yield Faults(house, http, postgres, redis, upstream, counted, TOOLS[1:] if machine else TOOLS, clients)
-
-
-class Faults:
-    """Three replicas under load, and the account of one fault after the other."""
-
-    def __init__(
-        self,
-        house: House,
-        http: aiohttp.ClientSession,
-        postgres: Postgres,
-        redis: RedisServer,
-        upstream: CountingServer,
-        counted: Path,
-        tools: tuple[str, ...],
-        clients: int,
-    ) -> None:
-        self.house, self.postgres, self.redis = house, postgres, redis
-        self._http, self._upstream, self._counted = http, upstream, counted
-        self._tools, self._clients = tools, clients
-
-    async def run(self, name: str, fault: Callable[[], Awaitable[object]]) -> None:
-        self._upstream.executed.clear()
-        self._counted.write_text("")
-        load = Load(self._http, self.house.address, self._tools, self._clients)
-        await load.start()
-        await asyncio.sleep(1)
-        await fault()
-        await asyncio.sleep(2)
-        await load.stop()
-        executed = [*self._upstream.executed, *self._counted.read_text().split()]
-        account = load.account(executed)
-        untyped = sum(not is_typed(problem) for problem in load.failed.values())
-        print(
-            f"  {name:<37} {len(load.sent):6} calls: {len(account['failed'])} with an error "
-            f"({untyped} cut by HAProxy), {len(account['lost'])} lost, {len(account['doubled'])} executed twice, "
-            f"{executed.count('twice')} processes owned twice"
-        )
-
-
-async def try_faults(clients: int) -> None:
-    """The table of what was lost or doubled, fault by fault."""
-    async with under_load(clients) as faults:
-        house = faults.house
-
-        async def roll() -> None:
-            for replica in house.replicas:
-                await replica.stop()
-                await replica.start()
-
-        async def restart_postgres() -> None:
-            await asyncio.to_thread(faults.postgres.stop)
-            await asyncio.to_thread(faults.postgres.start)
-
-        await faults.run("rolling restart of all three", roll)
-        await faults.run("PostgreSQL restarted", restart_postgres)
-        await faults.run("Redis stopped", lambda: asyncio.to_thread(faults.redis.stop))
-        await faults.run(f"kill -9 of one ({clients} calls in flight)", house.replicas[1].kill)
-
-
-async def try_cut(clients: int) -> None:
-    with Namespace() as machine:
-        async with under_load(clients, machine) as faults:
-
-            async def cut() -> None:
-                machine.cut()
-                await asyncio.sleep(20)
-                machine.mend()
-                await faults.house.replicas[0].ready()
-
-            await faults.run("one cut off from PostgreSQL for 20 s", cut)
+async def try_faults(seconds: float, each: int, clients: int) -> None:
+    """The table of what was lost, repeated or doubled, fault by fault, in one run of so many seconds."""
+    print(f"  {each} servers over HTTP, {each} commands, {clients} clients of both eras: calls, scripts, large results")
+    with tempfile.TemporaryDirectory() as folder:
+        async with prepare(Path(folder), each, clients) as faults:
+            began = time.perf_counter()
+            # Five parts of equal length; who is cut off gives up after 5 s, and the others take over after 12 s.
+            await faults.run(lambda: asyncio.sleep((seconds - CUT) / 6), lambda: asyncio.sleep(CUT))
+            took = time.perf_counter() - began
+            parts = faults.report()
+            print(f"  {took:.0f} s, {sum(len(part.calls) for part in parts)} calls")
+            head = ("", "calls", "error, typed", "error, untyped", "lost", "executed twice")
+            print("  {:<34}{:>8}{:>14}{:>16}{:>6}{:>16}".format(*head))
+            for part in parts:
+                typed = len(part.failed) - len(part.untyped)
+                counts = (len(part.calls), typed, len(part.untyped), len(part.lost), len(part.doubled))
+                print("  {:<34}{:>8}{:>14}{:>16}{:>6}{:>16}".format(part.name, *counts))
+            killed = next(part for part in parts if "killed" in part.name)
+            late = len(killed.failed.keys() - faults.begun_before_death)
+            print(f"  commands owned twice: {faults.owned_twice}; errors of calls begun after the kill: {late}")
 
 
 async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=5.0, help="for each measurement")
     parser.add_argument("--clients", type=int, default=16)
+    parser.add_argument("--faults", type=float, default=60.0, help="seconds for all faults together")
+    parser.add_argument("--upstreams", type=int, default=20, help="of the faults; half of them commands")
+    parser.add_argument("--many", type=int, default=125, help="clients of the faults")
     options = parser.parse_args()
     print(f"{os.cpu_count()} cores, Python {sys.version.split()[0]}, load {os.getloadavg()[0]:.1f}")
     with Postgres() as postgres:
         for count in (1, 2, 3):
             await measure_speed(postgres, count, options.seconds, options.clients)
-    await try_faults(options.clients)
     if os.geteuid() == 0:
-        await try_cut(options.clients)
+        await try_faults(options.faults, options.upstreams // 2, options.many)
     else:
-        print("  one cut off from PostgreSQL: left out, a network namespace needs root")
+        print("  faults: left out, cutting a replica off needs a network namespace, which needs root")
     print(CONTEXTFORGE)
 
 

@@ -1,10 +1,12 @@
 """What workers are worth: `python bench/workers.py [SECONDS] [WORKERS]`.
 
-Calls a second in front of HTTP upstreams, by one worker and by WORKERS (2), in turns. Everything shares this machine's
-processors, so client and upstream are as cheap as they come: `wrk` sends, HAProxy answers (it reads the request's id
-and message, and gives the message back). What they take is printed beside what the workers take. Then the price of the
-hop to a command that another worker owns: the same call, one at a time, answered by its owner and by who asks the
-owner. Needs `wrk` and `haproxy` (Debian's packages). Exit status 1 when a target is missed.
+Calls a second in front of HTTP upstreams, by one worker on one processor and by WORKERS (2) on as many, in turns. The
+client and upstream share the processors with their workers, so that neither number of workers has a processor for
+its client that the other has not; they are as cheap as they come: `wrk` sends, HAProxy answers (it reads the request's
+id and gives a text back). What they take is printed beside what the workers take, and next to it how much more two busy
+processes of this machine do than one, which no gateway can exceed. Then the price of the hop to a command that another
+worker owns: the same call, one at a time, answered by its owner and by who asks the owner; the workers' own processor
+time tells which it was. Needs `wrk` and `haproxy` (Debian's packages). Exit status 1 when a target is missed.
 """
 
 import asyncio
@@ -12,6 +14,7 @@ import os
 import re
 import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass, field
@@ -24,6 +27,7 @@ from wicket_mcp.codec import encode
 
 CONNECTIONS = 48
 TURNS = 4
+HOPS = 16
 SCALE, HOP = 1.7, 2.0
 TICK = os.sysconf("SC_CLK_TCK")
 
@@ -115,10 +119,15 @@ async def press(folder: Path, port: int, seconds: float, connections: int, *, ch
     return int(calls[1]), float(median[1]) * {"us": 0.001, "ms": 1.0, "s": 1000.0}[median[2]]
 
 
+def own_cpu(pid: int) -> float:
+    """Seconds of processor time of a process."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICK
+
+
 def cpu(pid: int) -> float:
     """Seconds of processor time of a process and of its children that still run."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    own = (int(fields[11]) + int(fields[12])) / TICK
+    own = own_cpu(pid)
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return own + sum(cpu(int(child)) for child in children)
 
@@ -150,6 +159,10 @@ class Measured:
 
 async def measure(folder: Path, upstream: Program, port: int, count: int, seconds: float, measured: Measured) -> None:
     servers = {"server": (f"http://127.0.0.1:{port}/mcp",)}
+    everything = os.sched_getaffinity(0)
+    used = set(sorted(everything)[:count])
+    os.sched_setaffinity(0, used)  # and so for what we start from here on
+    os.sched_setaffinity(upstream.pid, used)
     program, address = await serve(folder / str(count), servers, count)
     try:
         before, behind, client = cpu(program.pid), cpu(upstream.pid), os.times()
@@ -161,16 +174,58 @@ async def measure(folder: Path, upstream: Program, port: int, count: int, second
         measured.others.append((cpu(upstream.pid) - behind + sent) / calls * 1000)
     finally:
         await program.stop()
+        os.sched_setaffinity(0, everything)
 
 
-async def hop(folder: Path, workers: int) -> tuple[float, float]:
-    """The median wait for a call at the owner of a command and through it: the owner's connections are the quicker."""
+@dataclass
+class Hop:
+    """Calls of a command, at its owner and through it: waits and processor time in milliseconds."""
+
+    direct: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
+    through: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
+
+    def medians(self) -> tuple[float, float, float, float]:
+        kinds = (self.direct, self.through)
+        if not all(kinds):
+            sys.exit("all connections went to one worker: run it again")
+        waits, costs = ([statistics.median(values[n] for values in kind) for kind in kinds] for n in (0, 1))
+        return waits[0], waits[1], costs[0], costs[1]
+
+
+async def hop(folder: Path, workers: int) -> Hop:
+    """One connection at a time, which the kernel gives to any worker. One that is not the owner leaves much of the work
+    to another: then two of them are busy.
+    """
     program, port = await serve(folder / "owned", {"server": (*ECHO, "stdio")}, workers)
+    measured = Hop()
     try:
-        waits = sorted([(await press(folder, port, 1, 1))[1] for _ in range(16)])
+        for _ in range(HOPS):
+            before = worker_times(program.pid)
+            calls, wait = await press(folder, port, 1, 1)
+            spent = sorted(after - before[pid] for pid, after in worker_times(program.pid).items() if pid in before)
+            kind = measured.through if spent[-2] > spent[-1] / 4 else measured.direct
+            kind.append((wait, sum(spent) / calls * 1000))
     finally:
         await program.stop()
-    return statistics.median(waits[:4]), statistics.median(waits[-4:])
+    return measured
+
+
+def worker_times(master: int) -> dict[int, float]:
+    """Seconds of processor time of each worker, without its servers."""
+    children = Path(f"/proc/{master}/task/{master}/children").read_text().split()
+    return {int(child): own_cpu(int(child)) for child in children}
+
+
+def possible() -> float:
+    """How much more two processes do on this machine than one, when they do nothing but count."""
+    count = "import time\nend = time.perf_counter() + 2\nn = 0\nwhile time.perf_counter() < end: n += 1\nprint(n)"
+
+    def run(processes: int) -> int:
+        command = (sys.executable, "-c", count)
+        started = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(processes)]
+        return sum(int(process.communicate()[0]) for process in started)
+
+    return run(2) / run(1)
 
 
 async def main(seconds: float, workers: int) -> None:
@@ -188,20 +243,22 @@ async def main(seconds: float, workers: int) -> None:
                     await measure(folder, upstream, port, count, seconds, kept)
         finally:
             await upstream.stop()
-        direct, through = await hop(folder, workers)
+        direct, through, own, both = (await hop(folder, workers)).medians()
     for count, kept in measured.items():
         rate, cost, other = (statistics.median(values) for values in (kept.rates, kept.costs, kept.others))
         print(
             f"HTTP -> HTTP, {count} worker(s): {rate:.0f} calls/s; CPU a call: {cost:.3f} ms here, {other:.3f} ms "
-            f"client and upstream; {rate * (cost + other) / 1000:.2f} of {os.cpu_count()} processors busy"
+            f"client and upstream; {rate * (cost + other) / 1000:.2f} of {count} processor(s) busy"
         )
     one, many = measured[1], measured[workers]
     scale = statistics.median(many.rates) / statistics.median(one.rates)
     even = statistics.median(one.costs) / statistics.median(many.costs) * workers
-    print(f"calls/s: {scale:.2f} x one worker's (target {SCALE}); by CPU a call {even:.2f} x, had they all processors")
+    print(f"calls/s: {scale:.2f} x one worker's (target {SCALE}); by CPU a call {even:.2f} x")
+    print(f"two processes that only count: {possible():.2f} x one of them")
     ratio = through / direct
     words = f"{direct:.3f} ms at its owner, {through:.3f} ms through it"
     print(f"a command, one call at a time: {words}: {ratio:.2f} x (target {HOP})")
+    print(f"CPU of the workers for such a call: {own:.3f} and {both:.3f} ms: {both / own:.2f} x")
     print(f"load average after: {load_average()}")
     sys.exit(0 if scale >= SCALE and ratio <= HOP else 1)
 

@@ -149,3 +149,25 @@ async def test_a_wrong_api_key_is_told_by_a_gateway_of_its_own(machine: Machine)
     _, said = await wrong.process.communicate()
     assert b"API key is unknown" in said
     assert wrong.process.returncode == 2
+
+
+async def test_ten_clients_of_twenty_servers_have_twenty_server_processes(machine: Machine) -> None:
+    names = [f"s{number}" for number in range(20)]
+    machine.configure({name: peer("Echo") for name in names})
+    clients = [await machine.client() for _ in range(10)]
+
+    async def use_all(client: Command) -> list[str]:
+        return [await call(client, f"{name}.pid") for name in names]
+
+    assert len({pid for pids in await asyncio.gather(*map(use_all, clients)) for pid in pids}) == 20
+    daemon = await machine.daemon()
+    assert daemon["clients"] == 10
+    assert count_peers(daemon["pid"]) == 20
+    assert sum(count_peers(client.process.pid) for client in clients) == 0
+
+
+def count_peers(pid: int) -> int:
+    """The servers among the processes that a process has started, and those have."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    command = Path(f"/proc/{pid}/cmdline").read_bytes()
+    return (b"stdio_peer.py" in command) + sum(count_peers(int(child)) for child in children)
