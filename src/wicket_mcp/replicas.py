@@ -232,8 +232,8 @@ class Replicas:
         for answer in await asyncio.gather(
             *(self.relay.fetch(member, path, principal, FIND_WITHIN) for member in others)
         ):
-            if (found := read_result(answer)) is not None:
-                return found
+            if (stored := read_result(answer)) is not None:
+                return stored
         return None
 
     def _epoch(self, server: str, principal: Principal) -> int:
