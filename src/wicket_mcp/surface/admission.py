@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
+from wicket_mcp.surface.intake import Returns
 from wicket_mcp.telemetry.loop_lag import LoopLag
 
 LATE = 0.08
@@ -26,8 +27,6 @@ MOST_PER_PRINCIPAL = 2000
 _SHRINK, _GROW = 0.5, 1.2
 RETURNING = 0.1
 """How many rejected requests may come back per second, as a share of the requests answered per second."""
-_FEWEST_RETURNING = 20.0
-_LONGEST_WAIT = 30
 
 
 class Admission:
@@ -45,8 +44,7 @@ class Admission:
         self._clock = clock
         self._adjusted_at = clock()
         self._left = 0
-        self._returning = _FEWEST_RETURNING
-        self._next_return = 0.0
+        self._returns = Returns(RETURNING)
         self.rejected = 0
 
     def __repr__(self) -> str:
@@ -60,7 +58,7 @@ class Admission:
         limit = self._limit
         if (limit is not None and self._total >= limit) or self._running[principal] >= self._most_per_principal:
             self.rejected += 1
-            return self._wait()
+            return self._returns.wait(self._clock())
         self._total += 1
         self._running[principal] += 1
         return 0
@@ -86,13 +84,4 @@ class Admission:
         now = self._clock()
         answered = self._left / max(now - self._adjusted_at, 0.01)
         self._adjusted_at, self._left = now, 0
-        self._returning = max(_FEWEST_RETURNING, (self._returning + RETURNING * answered) / 2)
-
-    def _wait(self) -> int:
-        """The seconds after which one more request may come back."""
-        now = self._clock()
-        self._next_return = max(self._next_return, now + 1) + 1 / self._returning
-        wait = min(_LONGEST_WAIT, int(self._next_return - now))
-        if wait == _LONGEST_WAIT:  # later requests share the last second
-            self._next_return = now + _LONGEST_WAIT
-        return wait
+        self._returns.follow(answered)

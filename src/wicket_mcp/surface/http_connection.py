@@ -9,8 +9,8 @@ write. Created by `server.py`; the application decides what a request means.
 
 import asyncio
 import logging
+import re
 import time
-from collections import deque
 from collections.abc import Callable
 from email.utils import formatdate
 from functools import lru_cache
@@ -34,6 +34,8 @@ MAX_HEAD = 64 * 1024
 MAX_HEADERS = 100
 MAX_URL = 16 * 1024
 
+_LENGTH = re.compile(rb"\r\ncontent-length: ?(\d{1,7})(?=\r\n|$)", re.IGNORECASE)
+_UNUSUAL = re.compile(rb"\r\n(?:transfer-encoding|expect|upgrade|connection: *close)|HTTP/1\.0\r\n", re.IGNORECASE)
 _TOO_MANY = b"Too many connections are open. Try again later."
 _TOO_MUCH = b"The gateway is overloaded. Try again after Retry-After seconds."
 
@@ -50,6 +52,7 @@ class Served:
         self.open: set[HttpConnection] = set()
         self.turns: set[Turn] = set()
         self.intake = intake
+        intake.follow(self.turns)
         self.leaving = False
         """Whether we are shutting down: a connection accepted just before answers one request, like the others."""
         self.idle = asyncio.Event()
@@ -75,6 +78,40 @@ class _HeadRejected(Exception):
 
 class HttpConnection(asyncio.Protocol):
     """See the module's docstring."""
+
+    __slots__ = (
+        "_address",
+        "_awaited",
+        "_between",
+        "_client",
+        "_deadline",
+        "_expects_continue",
+        "_finished",
+        "_head_size",
+        "_header_count",
+        "_headers",
+        "_idle_since",
+        "_idle_timer",
+        "_in_head",
+        "_loop",
+        "_parser",
+        "_parsing",
+        "_piece",
+        "_queue",
+        "_reading_paused",
+        "_rejection",
+        "_running",
+        "_stall",
+        "_turned",
+        "_unbegun",
+        "_url",
+        "leaving",
+        "lost",
+        "on_lost",
+        "room",
+        "served",
+        "transport",
+    )
 
     transport: asyncio.Transport
 
@@ -115,7 +152,7 @@ class HttpConnection(asyncio.Protocol):
         self._reading_paused = False
         self._parsing: Turn | None = None
         self._running: Turn | None = None
-        self._queue: deque[Turn] = deque()
+        self._queue: list[Turn] = []
 
     # The transport
 
@@ -194,10 +231,16 @@ class HttpConnection(asyncio.Protocol):
             if self._finished and not self._unbegun and not self._answers_last():
                 self.transport.close()
 
-    def turn_away(self, seconds: int) -> None:
-        """Tell the client of an unread request to come back later."""
-        self.transport.write(_unavailable(_TOO_MUCH, seconds))
-        self.transport.close()
+    def turn_away(self, data: bytes, seconds: int) -> None:
+        """Tell the client of an unread request to come back later. If that is all that it sent, its connection stays
+        open: accepting it again would cost as much as a call.
+        """
+        keep_alive = not self._unbegun and not self.leaving and _is_whole(data)
+        self.transport.write(_unavailable(_TOO_MUCH, seconds, keep_alive=keep_alive))
+        if keep_alive:
+            self._await_next()
+        else:
+            self.transport.close()
 
     def _take(self, data: bytes) -> None:
         self._piece = len(data)
@@ -332,8 +375,11 @@ class HttpConnection(asyncio.Protocol):
             return
         self.resume_reading()
         if self._queue:
-            self._start(self._queue.popleft())
+            self._start(self._queue.pop(0))
             return
+        self._await_next()
+
+    def _await_next(self) -> None:
         self._idle_since = self._loop.time()
         if self._idle_timer is None:
             self._idle_timer = self._loop.call_later(KEEP_ALIVE, self._look_idle)
@@ -341,6 +387,8 @@ class HttpConnection(asyncio.Protocol):
     def forget(self, turn: Turn) -> None:
         """No code for `turn` runs any more."""
         self.served.turns.discard(turn)
+        if self.served.intake.paused:
+            self.served.intake.resume()
         if self.leaving:
             self.served.look()
 
@@ -411,10 +459,17 @@ class HttpConnection(asyncio.Protocol):
             self.transport.close()
 
 
-def _unavailable(reason: bytes, seconds: int) -> bytes:
+def _unavailable(reason: bytes, seconds: int, *, keep_alive: bool = False) -> bytes:
     body = b'{"error":"%b"}' % reason
-    head = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: %d\r\nconnection: close\r\n" % seconds
+    head = STATUS_LINES[503] + b"retry-after: %d\r\n" % seconds + (b"" if keep_alive else CLOSE)
     return head + b"content-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)
+
+
+def _is_whole(data: bytes) -> bool:
+    """Whether `data` is exactly one request, as far as can be seen without parsing it. Anything unusual is not."""
+    head, end, body = data.partition(b"\r\n\r\n")
+    lengths = _LENGTH.findall(head)
+    return bool(end) and len(lengths) == 1 and int(lengths[0]) == len(body) and _UNUSUAL.search(head) is None
 
 
 class _Deaf:

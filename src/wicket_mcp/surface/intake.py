@@ -1,23 +1,59 @@
 """How many requests start in one turn of the event loop, and what happens to the others.
 
 When many requests arrive at once, a few start in each turn, in the order of arrival, so that turns stay short and
-answers go out in between. Waiting requests are neither parsed nor authenticated; those that would wait too long are
-rejected at once. Called by `http_connection.py` with the first bytes of a request when many requests are already
-running.
+answers go out in between. Once many are running, another one starts when one has ended: a waiting request is a few
+bytes, but a running one is many objects, which are no longer in the processor's cache when its answer comes. While the
+loop has time, more may run, because they wait for their servers. Waiting requests are neither parsed nor authenticated.
+A burst may wait for some time; if the waiting lasts, the load is more than can be served, and new requests are rejected
+until the wait is short again. Called by `http_connection.py` with the first bytes of a request when many requests are
+already running.
 """
 
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from typing import Protocol
 
-STARTS = 64
+STARTS = 16
 """Requests that start in one turn of the loop."""
+MANY = 64
+"""Running requests from which on another one starts when one has ended."""
 LONGEST_WAIT = 2.0
-"""The longest time in seconds that a request may wait to start. One that would wait longer is rejected, unread."""
+"""The longest time in seconds that a request of a burst may wait to start. One that would wait longer is rejected."""
+LASTING_WAIT = 0.05
+"""The same, once requests have waited longer than this for `LASTING` seconds."""
+LASTING = 1.0
 FEWEST_WAITING = 256
+MORE_AFTER, MORE = 0.002, 8
+"""The seconds after which more may run if none has ended, and how many more if the loop has time; otherwise one."""
+RETURNING = 0.02
+"""How many rejected requests may come back per second, as a share of the requests that start per second."""
+_ON_TIME = 0.001  # seconds by which a timer may be late in a loop that has time
 _MEASURED_FOR = 0.25  # seconds over which starts are counted
+_FEWEST_RETURNING = 20.0
+_LONGEST_RETURN = 30
+
+
+class Returns:
+    """Spreads the return of rejected clients, because rejecting them again costs something too."""
+
+    def __init__(self, share: float = RETURNING) -> None:
+        self._share = share
+        self._per_second = _FEWEST_RETURNING
+        self._next = 0.0
+
+    def follow(self, served: float) -> None:
+        """So many requests are served per second at the moment."""
+        self._per_second = max(_FEWEST_RETURNING, (self._per_second + self._share * served) / 2)
+
+    def wait(self, now: float) -> int:
+        """The seconds after which one more client may come back."""
+        self._next = max(self._next, now + 1) + 1 / self._per_second
+        wait = min(_LONGEST_RETURN, int(self._next - now))
+        if wait == _LONGEST_RETURN:  # later clients share the last second
+            self._next = now + _LONGEST_RETURN
+        return wait
 
 
 class Waiting(Protocol):
@@ -27,8 +63,8 @@ class Waiting(Protocol):
         """Process the first bytes of the request."""
         ...
 
-    def turn_away(self, seconds: int) -> None:
-        """Tell the client to come back later."""
+    def turn_away(self, data: bytes, seconds: int) -> None:
+        """Tell the client, which sent `data`, to come back later."""
         ...
 
 
@@ -36,61 +72,109 @@ class Intake:
     """See the module's docstring."""
 
     def __init__(
-        self, starts: int = STARTS, fewest_waiting: int = FEWEST_WAITING, clock: Callable[[], float] = time.monotonic
+        self,
+        starts: int = STARTS,
+        fewest_waiting: int = FEWEST_WAITING,
+        clock: Callable[[], float] = time.monotonic,
+        many: int = MANY,
     ) -> None:
-        self._starts, self._clock = starts, clock
-        self.crowd = starts // 2
+        self._starts, self._clock, self._many = starts, clock, many
+        self.crowd = min(starts, many) // 2
         """While fewer requests are running, a request may start without calling `admit`."""
+        self._running: Sized = ()
+        self._level = many
+        """How many may run: as many as after the last turn, if those are many."""
         self._left = starts
         """How many more may start in this turn."""
         self._loop: asyncio.AbstractEventLoop | None = None
         """The loop in which the next turn is scheduled; None while none is."""
-        self._waiting: deque[tuple[Waiting, bytes]] = deque()
+        self._pause: asyncio.TimerHandle | None = None
+        """Set while no more may start until a request has ended, or the loop proves to have time."""
+        self._waiting: deque[tuple[Waiting, bytes, float]] = deque()
+        self._now = 0.0
+        """When the last turn was."""
+        self._short_at = 0.0
+        """When the wait was last short."""
         self._fewest_waiting = self.most_waiting = fewest_waiting
-        """How many may wait: as many as start within `LONGEST_WAIT` at the recent rate."""
+        """How many may wait: as many as start within the longest wait at the recent rate."""
         self._measured = clock(), 0
         """When counting began, and how many have started since."""
+        self._returns = Returns()
         self.rejected = 0
 
     def __repr__(self) -> str:
         return f"<Intake {len(self._waiting)} waiting, {self.rejected} rejected>"
+
+    def follow(self, running: Sized) -> None:
+        """Start requests by how many of them are running."""
+        self._running = running
 
     def admit(self, connection: Waiting, data: bytes) -> bool:
         """Whether the request that begins with `data` may start now; if not, its connection is called later."""
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
             self._loop.call_soon(self._turn)
+            self._now = self._short_at = self._clock()
         if self._left and not self._waiting:
             self._left -= 1
             return True
         if len(self._waiting) < self.most_waiting:
-            self._waiting.append((connection, data))
+            self._waiting.append((connection, data, self._now))
         else:
             self.rejected += 1
-            connection.turn_away(2 + self.rejected % 8)  # spread out their return
+            connection.turn_away(data, self._returns.wait(self._now))
         return False
 
-    def _turn(self) -> None:
+    @property
+    def paused(self) -> bool:
+        return self._pause is not None
+
+    def resume(self) -> None:
+        """A request has ended: another one may start."""
+        if self._pause is not None and self._loop is not None:
+            self._pause.cancel()
+            self._pause = None
+            self._loop.call_soon(self._turn)
+
+    def _turn(self, more: int = 0) -> None:
         self._left = self._starts
         if not self._waiting or self._loop is None:
             self._loop = None
             return
-        self._loop.call_soon(self._turn)
+        now = self._now = self._clock()
+        if now - self._waiting[0][2] < LASTING_WAIT:
+            self._short_at = now
+        room = min(self._starts, self._level - len(self._running) + more)
         begun = 0
-        while self._waiting and self._left:
-            connection, data = self._waiting.popleft()
-            self._left -= 1
+        while self._waiting and begun < room:
+            connection, data, _ = self._waiting.popleft()
             begun += 1
             connection.begin(data)
-        self._measure(begun)
+        self._level = max(self._many, len(self._running))
+        self._measure(begun, now)
+        if room > 0:
+            self._loop.call_soon(self._turn)
+        else:
+            self._pause = self._loop.call_later(MORE_AFTER, self._allow_more, self._loop.time() + MORE_AFTER)
 
-    def _measure(self, begun: int) -> None:
+    def _allow_more(self, due: float) -> None:
+        self._pause = None
+        if self._loop is not None:
+            self._turn(MORE if self._loop.time() - due < _ON_TIME else 1)
+
+    def _measure(self, begun: int, now: float) -> None:
         since, count = self._measured
         count += begun
-        passed = self._clock() - since
+        passed = now - since
         if passed >= _MEASURED_FOR:
             if passed < 2 * _MEASURED_FOR:  # otherwise no request had to wait for a while, so the count means nothing
-                lately = int(LONGEST_WAIT * count / passed)
-                self.most_waiting = max(self._fewest_waiting, (self.most_waiting + lately) // 2)
-            since, count = self._clock(), 0
+                self._bound_waiting(count / passed, lasting=now - self._short_at > LASTING)
+            since, count = now, 0
         self._measured = since, count
+
+    def _bound_waiting(self, rate: float, *, lasting: bool) -> None:
+        most = int((LASTING_WAIT if lasting else LONGEST_WAIT) * rate)
+        if not lasting:
+            most = (self.most_waiting + most) // 2
+        self.most_waiting = max(self._fewest_waiting, most)
+        self._returns.follow(rate)
