@@ -54,8 +54,8 @@ class LineFramer:
         if self._size > self._limit + self._skip:
             raise LineTooLong
         if self._cut:
-            head, *rest = self._parts
-            self._parts = [head, b"".join(rest)[-EDGE:]]
+            beginning, *pieces = self._parts
+            self._parts = [beginning, b"".join(pieces)[-EDGE:]]
         elif self._size > self._limit:
             joined = b"".join(self._parts)
             self._parts, self._cut = [joined[:EDGE], joined[EDGE:][-EDGE:]], True

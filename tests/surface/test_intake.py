@@ -155,3 +155,121 @@ async def test_f34_who_leaves_while_it_waits_is_forgotten() -> None:
             assert (await read_answer(client)).startswith(b"HTTP/1.1 200")
             client.close()
     assert {"/0", "/2"} <= {path for _, path in app.begun}
+
+
+class Recorder:
+    """A connection that notes what becomes of its request."""
+
+    def __init__(self, running: set["Recorder"] | None = None) -> None:
+        self.began = False
+        self.wait: int | None = None
+        self._running = running
+
+    def begin(self, data: bytes) -> None:
+        self.began = True
+        if self._running is not None:
+            self._running.add(self)
+
+    def turn_away(self, data: bytes, seconds: int) -> None:
+        self.wait = seconds
+
+
+@pytest.mark.promise("F34", "While many requests are running, another one starts when one has ended.")
+async def test_f34_while_many_are_running_one_starts_when_one_has_ended() -> None:
+    running: set[Recorder] = set()
+    intake = Intake(starts=2, many=3, more_after=3600)
+    intake.follow(running)
+    crowd = [Recorder(running) for _ in range(8)]
+    for connection in crowd:
+        if intake.admit(connection, b""):
+            connection.begin(b"")
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert [connection.began for connection in crowd] == [True] * 3 + [False] * 5
+    for number in range(5):
+        running.discard(crowd[number])
+        intake.resume()
+        await asyncio.sleep(0)
+        assert sum(connection.began for connection in crowd) == 4 + number
+
+
+async def test_f34_more_may_run_while_the_loop_has_time() -> None:
+    running: set[Recorder] = set()
+    intake = Intake(starts=2, many=3)
+    intake.follow(running)
+    crowd = [Recorder(running) for _ in range(40)]
+    for connection in crowd:
+        if intake.admit(connection, b""):
+            connection.begin(b"")
+    while not all(connection.began for connection in crowd):  # although none of them ends
+        await asyncio.sleep(0.001)
+
+
+@pytest.mark.promise("F34", "A burst may wait; when the waiting lasts, only few may wait, until none does any more.")
+async def test_f34_a_burst_may_wait_and_a_load_that_lasts_is_turned_away() -> None:
+    now = 0.0
+    intake = Intake(starts=1, fewest_waiting=3, clock=lambda: now)
+
+    async def pass_time(seconds: float) -> list[Recorder]:
+        """A hundred requests start in a second, and more come than can start."""
+        nonlocal now
+        came: list[Recorder] = []
+        for _ in range(round(seconds * 100)):
+            came += [Recorder(), Recorder()]
+            for connection in came[-2:]:
+                intake.admit(connection, b"")
+            now += 0.01
+            await asyncio.sleep(0)
+        return came
+
+    burst = await pass_time(1.0)
+    assert sum(connection.wait is not None for connection in burst[60:]) == 0, "a burst, once the rate is known"
+    await pass_time(1.0)
+    lasting = await pass_time(1.0)
+    assert 90 <= sum(connection.wait is not None for connection in lasting) <= 110
+    while "<Intake 0 waiting" not in repr(intake):
+        now += 0.01
+        await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert intake.most_waiting >= 150, "two seconds' worth, as before"
+
+
+async def test_f34_who_is_turned_away_and_sent_one_whole_request_keeps_its_connection() -> None:
+    app = App()
+    request = b"POST /%d HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nab"
+    async with serve(app, Intake(starts=1, fewest_waiting=1)) as port:
+        clients = await connect(port, 4)
+        for number, client in enumerate(clients):
+            client.send(request % number)
+        answers = [await read_answer(client) for client in clients]
+        refused = [client for client, answer in zip(clients, answers, strict=True) if b" 503 " in answer]
+        assert len(refused) == 2
+        assert not any(b"connection: close" in answer for answer in answers)
+        for client in refused:
+            assert (await exchange(client, request % 9)).endswith(b"\r\n\r\n2")
+        for client in clients:
+            client.close()
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"Content-Length: 2\r\nContent-Length: 2",
+        b"Content-Length: 2\r\nTransfer-Encoding: chunked",
+        b"Content-Length: 3",
+        b"Content-Length: 1",
+        b"Content-Length: 2\r\nConnection: close",
+        b"X: y",
+    ],
+)
+async def test_f34_whoever_may_send_more_than_was_read_does_not_keep_its_connection(head: bytes) -> None:
+    async with serve(App(), Intake(starts=1, fewest_waiting=0)) as port:
+        clients = await connect(port, 3)
+        for client in clients:
+            client.send(b"POST / HTTP/1.1\r\nHost: h\r\n%b\r\n\r\nab" % head)
+        answers = [await read_answer(client) for client in clients[1:]]
+        for client in clients:
+            client.close()
+    refused = [answer for answer in answers if b" 503 " in answer]
+    assert refused
+    assert all(b"connection: close" in answer for answer in refused)

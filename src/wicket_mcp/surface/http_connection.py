@@ -210,15 +210,17 @@ class HttpConnection(asyncio.Protocol):
         if self._address is None or self.transport.is_closing():
             return
         served = self.served
-        if (self._unbegun or (self._between and len(served.turns) >= served.intake.crowd)) and not served.intake.admit(
-            self, data
-        ):
-            self._idle_since = None
-            self._expect(None)  # how long it waits is up to us now
-            if self._unbegun:  # clients rarely send much before their turn, and pausing costs more than one piece
-                self.transport.pause_reading()
+        if self._unbegun or (self._between and len(served.turns) >= served.intake.crowd):
             self._unbegun += 1
-            return
+            if not served.intake.admit(self, data):
+                self._idle_since = None if self._unbegun else self._idle_since
+                self._expect(None)  # how long it waits is up to us now
+                if (
+                    self._unbegun > 1
+                ):  # clients rarely send much before their turn, and pausing costs more than one piece
+                    self.transport.pause_reading()
+                return
+            self._unbegun -= 1
         self._take(data)
 
     def begin(self, data: bytes) -> None:
@@ -235,6 +237,7 @@ class HttpConnection(asyncio.Protocol):
         """Tell the client of an unread request to come back later. If that is all that it sent, its connection stays
         open: accepting it again would cost as much as a call.
         """
+        self._unbegun -= 1
         keep_alive = not self._unbegun and not self.leaving and _is_whole(data)
         self.transport.write(_unavailable(_TOO_MUCH, seconds, keep_alive=keep_alive))
         if keep_alive:

@@ -4,8 +4,8 @@ When many requests arrive at once, a few start in each turn, in the order of arr
 answers go out in between. Once many are running, another one starts when one has ended: a waiting request is a few
 bytes, but a running one is many objects, which are no longer in the processor's cache when its answer comes. While the
 loop has time, more may run, because they wait for their servers. Waiting requests are neither parsed nor authenticated.
-A burst may wait for some time; if the waiting lasts, the load is more than can be served, and new requests are rejected
-until the wait is short again. Called by `http_connection.py` with the first bytes of a request when many requests are
+A burst may wait for some time; if the waiting lasts, the load is more than can be served, and only few may wait until
+none waits any more. Called by `http_connection.py` with the first bytes of a request when many requests are
 already running.
 """
 
@@ -21,10 +21,10 @@ MANY = 64
 """Running requests from which on another one starts when one has ended."""
 LONGEST_WAIT = 2.0
 """The longest time in seconds that a request of a burst may wait to start. One that would wait longer is rejected."""
-LASTING_WAIT = 0.05
+LASTING_WAIT = 0.03
 """The same, once requests have waited longer than this for `LASTING` seconds."""
 LASTING = 1.0
-FEWEST_WAITING = 256
+FEWEST_WAITING = 128
 MORE_AFTER, MORE = 0.002, 8
 """The seconds after which more may run if none has ended, and how many more if the loop has time; otherwise one."""
 RETURNING = 0.02
@@ -77,8 +77,9 @@ class Intake:
         fewest_waiting: int = FEWEST_WAITING,
         clock: Callable[[], float] = time.monotonic,
         many: int = MANY,
+        more_after: float = MORE_AFTER,
     ) -> None:
-        self._starts, self._clock, self._many = starts, clock, many
+        self._starts, self._clock, self._many, self._more_after = starts, clock, many, more_after
         self.crowd = min(starts, many) // 2
         """While fewer requests are running, a request may start without calling `admit`."""
         self._running: Sized = ()
@@ -88,13 +89,18 @@ class Intake:
         """How many more may start in this turn."""
         self._loop: asyncio.AbstractEventLoop | None = None
         """The loop in which the next turn is scheduled; None while none is."""
+        self.paused = False
+        """Whether no more may start until a request has ended (see `resume`), or the loop proves to have time."""
         self._pause: asyncio.TimerHandle | None = None
-        """Set while no more may start until a request has ended, or the loop proves to have time."""
         self._waiting: deque[tuple[Waiting, bytes, float]] = deque()
         self._now = 0.0
         """When the last turn was."""
         self._short_at = 0.0
         """When the wait was last short."""
+        self._lasting = False
+        """Whether the wait has been long for a while, and some have waited ever since."""
+        self._rate = 0.0
+        """Requests that started in a second lately."""
         self._fewest_waiting = self.most_waiting = fewest_waiting
         """How many may wait: as many as start within the longest wait at the recent rate."""
         self._measured = clock(), 0
@@ -125,21 +131,20 @@ class Intake:
             connection.turn_away(data, self._returns.wait(self._now))
         return False
 
-    @property
-    def paused(self) -> bool:
-        return self._pause is not None
-
     def resume(self) -> None:
         """A request has ended: another one may start."""
         if self._pause is not None and self._loop is not None:
             self._pause.cancel()
-            self._pause = None
+            self._pause, self.paused = None, False
             self._loop.call_soon(self._turn)
 
     def _turn(self, more: int = 0) -> None:
         self._left = self._starts
         if not self._waiting or self._loop is None:
             self._loop = None
+            if self._lasting:
+                self._lasting = False
+                self._bound_waiting()
             return
         now = self._now = self._clock()
         if now - self._waiting[0][2] < LASTING_WAIT:
@@ -150,15 +155,17 @@ class Intake:
             connection, data, _ = self._waiting.popleft()
             begun += 1
             connection.begin(data)
+        self._left -= begun
         self._level = max(self._many, len(self._running))
         self._measure(begun, now)
         if room > 0:
             self._loop.call_soon(self._turn)
         else:
-            self._pause = self._loop.call_later(MORE_AFTER, self._allow_more, self._loop.time() + MORE_AFTER)
+            due = self._loop.time() + self._more_after
+            self._pause, self.paused = self._loop.call_at(due, self._allow_more, due), True
 
     def _allow_more(self, due: float) -> None:
-        self._pause = None
+        self._pause, self.paused = None, False
         if self._loop is not None:
             self._turn(MORE if self._loop.time() - due < _ON_TIME else 1)
 
@@ -168,13 +175,13 @@ class Intake:
         passed = now - since
         if passed >= _MEASURED_FOR:
             if passed < 2 * _MEASURED_FOR:  # otherwise no request had to wait for a while, so the count means nothing
-                self._bound_waiting(count / passed, lasting=now - self._short_at > LASTING)
+                self._rate = (self._rate + count / passed) / 2
+                self._lasting = self._lasting or now - self._short_at > LASTING
+                self._bound_waiting()
+                self._returns.follow(self._rate)
             since, count = now, 0
         self._measured = since, count
 
-    def _bound_waiting(self, rate: float, *, lasting: bool) -> None:
-        most = int((LASTING_WAIT if lasting else LONGEST_WAIT) * rate)
-        if not lasting:
-            most = (self.most_waiting + most) // 2
-        self.most_waiting = max(self._fewest_waiting, most)
-        self._returns.follow(rate)
+    def _bound_waiting(self) -> None:
+        longest = LASTING_WAIT if self._lasting else LONGEST_WAIT
+        self.most_waiting = max(self._fewest_waiting, int(longest * self._rate))

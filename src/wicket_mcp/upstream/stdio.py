@@ -48,6 +48,7 @@ STUCK_AFTER = 5.0  # seconds in which a child must read some of what we wrote
 EXIT_REASON_GRACE = 0.5  # seconds between the end of a child's pipes and its exit, which gives the reason
 EXIT_GRACE = 2.0  # seconds for a child to exit after its stdin closed, and again after SIGTERM
 MESSAGES_A_TURN = 50  # handled before other tasks get a turn of the event loop
+AT_ONCE = 200  # messages that are handled as they are read: usually answers, which have to be handled soon anyway
 STDERR_RING = 256 * 1024
 STDERR_SHOWN = 5
 _BOM = b"\xef\xbb\xbf"
@@ -179,7 +180,7 @@ class StdioConnection(Versioned, asyncio.SubprocessProtocol):
             not self._framer.waiting
             and not self._backlog
             and data.endswith(b"\n")
-            and data.count(b"\n") <= MESSAGES_A_TURN
+            and data.count(b"\n") <= AT_ONCE
             and len(data) <= self._max_message
         ):
             heard = self._rpc.heard
