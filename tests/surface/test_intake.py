@@ -226,7 +226,9 @@ async def test_f34_a_burst_may_wait_and_a_load_that_lasts_is_turned_away() -> No
     assert sum(connection.wait is not None for connection in burst[60:]) == 0, "a burst, once the rate is known"
     await pass_time(1.0)
     lasting = await pass_time(1.0)
-    assert 90 <= sum(connection.wait is not None for connection in lasting) <= 110
+    assert 90 <= sum(connection.wait is not None for connection in lasting) <= 150, (
+        "half of them, and some of the burst"
+    )
     while "<Intake 0 waiting" not in repr(intake):
         now += 0.01
         await asyncio.sleep(0)
