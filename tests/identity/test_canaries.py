@@ -1,4 +1,4 @@
-"""Two users, one by an identity provider and one by an API key, with canaries for credentials: every byte that any
+"""Two users, known by tokens of an identity provider or by API keys, with canaries for credentials: every byte that any
 server got is searched, after load, reload, refresh, revocation, scripts, cache, fallback, probes and listings.
 """
 
@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.conftest import PEERS, ROOT, OpenGateway
 from tests.gateway.serving import META, TOKEN, Raw, raw_client, serve_http
 from tests.identity.browser import browse
@@ -19,10 +21,21 @@ from tests.peers.protected import Protected
 from wicket_mcp import Gateway
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.identity.claims import person_name
-from wicket_mcp.model import SCOPES, Principal
+from wicket_mcp.model import SCOPES, JsonObject, Principal
 
 CANARY = re.compile(r"canary-(ann|bob)-")
-SCRIPT = "return x.whoami({}):await()"
+SCRIPT = "return {x.whoami({}):await(), child.whose({}):await()}"
+KINDS = {"a person and a key": ("person", "key"), "two people": ("person", "person"), "two keys": ("key", "key")}
+
+
+class Both(Protected):
+    """Its tools are those of the remote server and of the local one."""
+
+    def answer(self, method: str, params: JsonObject, account: str) -> JsonObject:
+        outcome = super().answer(method, params, account)
+        if method == "tools/list":
+            outcome["result"]["tools"].append({"name": "whose", "inputSchema": {"type": "object"}})
+        return outcome
 
 
 @dataclass
@@ -93,35 +106,39 @@ async def sign_in(house: House, user: User, server: str, at: Protected) -> None:
 
 
 @asynccontextmanager
-async def housed(open_gateway: OpenGateway, folder: Path) -> AsyncGenerator[House]:
+async def housed(open_gateway: OpenGateway, folder: Path, kinds: tuple[str, str]) -> AsyncGenerator[House]:
     children = folder / "children"
     children.mkdir()
     async with Protected() as remote, IdentityProvider() as provider, AsyncExitStack() as leaving:
-        first = await leaving.enter_async_context(Protected())
+        first = await leaving.enter_async_context(Both())
         child = {"command": sys.executable, "args": [str(PEERS / "key_server.py"), str(children)], "cwd": str(ROOT)}
         servers: dict[str, Any] = {
             "x": {"url": remote.url, "credentials": "user", "cache": {"whoami": "1s"}},
             "y": {"url": remote.url, "credentials": "user"},
-            "first": {"url": first.url, "fallback": ["x"]},
-            "child": {**child, "required_keys": ["KEY"], "credentials": "user"},
+            "first": {"url": first.url, "fallback": ["x", "child"]},
+            "child": {**child, "required_keys": ["KEY"], "credentials": "user", "cache": {"whose": "1s"}},
         }
         http: dict[str, Any] = {"issuers": [{"issuer": provider.issuer}], "port": 0}
         async with open_gateway(servers, http=http) as gateway, serve_http(gateway) as address:
             async with raw_client(address) as client:
-                ann = Principal(person_name(provider.issuer, "ann"), SCOPES)
-                key, _ = await gateway.registry.keys.create("bob", ["discover", "invoke"])
-                users = (
-                    User("ann", provider.token(aud=address), ann, client),
-                    User("bob", key, Principal("bob", SCOPES), client),
-                )
+
+                async def user(name: str, kind: str) -> User:
+                    if kind == "person":
+                        principal = Principal(person_name(provider.issuer, name), SCOPES)
+                        return User(name, provider.token(aud=address, sub=name), principal, client)
+                    key, _ = await gateway.registry.keys.create(name, ["discover", "invoke"])
+                    return User(name, key, Principal(name, SCOPES), client)
+
+                users = (await user("ann", kinds[0]), await user("bob", kinds[1]))
                 yield House(gateway, users, remote, first, servers, http, children, leaving)
 
 
+@pytest.mark.parametrize("kinds", KINDS)
 async def test_no_byte_of_one_users_credentials_is_where_the_others_belong(
-    open_gateway: OpenGateway, tmp_path: Path
+    open_gateway: OpenGateway, tmp_path: Path, kinds: str
 ) -> None:
-    async with housed(open_gateway, tmp_path) as house:
-        ann, _ = house.users
+    async with housed(open_gateway, tmp_path, KINDS[kinds]) as house:
+        ann, bob = house.users
         for user in house.users:
             for server in ("x", "y"):
                 await sign_in(house, user, server, house.remote)
@@ -134,7 +151,8 @@ async def test_no_byte_of_one_users_credentials_is_where_the_others_belong(
         house.remote.tokens.clear()  # refresh, under load
         await asyncio.gather(house.all_ask("x.whoami"), house.all_ask("y.whoami"))
         for user in house.users:  # scripts
-            assert user.name in await user.use("run_script", language="lua", code=SCRIPT)
+            said = await user.use("run_script", language="lua", code=SCRIPT)
+            assert said.count(user.name) == 2, said  # the remote account, and the local key
         for server in ("x", "y", "child"):  # listings, by whoever can
             for user in house.users:
                 await house.gateway.catalogue.renew(server, user.principal)
@@ -146,6 +164,8 @@ async def test_no_byte_of_one_users_credentials_is_where_the_others_belong(
         assert [await user.call("first.whoami") for user in house.users] == ["ann", "ann"]  # an account for all
         await house.leaving.aclose()  # fallback: each has their own again
         assert [await user.call("first.whoami") for user in house.users] == ["ann", "bob"]
+        keys = [await user.call("first.whose") for user in house.users]
+        assert [key.split()[0] for key in keys] == ["canary-ann-key", "canary-bob-key"]
 
         revoked = {token for token, issued in house.remote.tokens.items() if issued.account == "ann"}
         for token in revoked:
@@ -157,5 +177,9 @@ async def test_no_byte_of_one_users_credentials_is_where_the_others_belong(
         said = await asyncio.gather(*(user.call("y.whoami") for user in house.users * 5))
         assert all("sign in" in text.lower() or "sign-in" in text for text in said[::2]), said
         assert set(said[1::2]) == {"bob"}
+        assert await house.gateway.accounts.sign_ins.sign_out(house.gateway.catalogue.server("child"), ann.principal)
+        said = await asyncio.gather(*(user.call("child.whose") for user in house.users * 5))
+        assert all("sign-in" in text for text in said[::2]), said
+        assert {text.split()[0] for text in said[1::2]} == {f"canary-{bob.name}-key"}
         assert await house.gateway.registry.probes.round()
         house.check_every_byte()

@@ -127,9 +127,9 @@ class Tokens:
             if "typ" in header or not issuer.config.introspection:
                 known = await issuer.verify(token, header, now)
             else:  # it may be an ID token or anything else that the issuer has signed: only the issuer knows
-                known = await self._introspect(token, digest, now)
+                known = await self._introspect(token, digest, now, [issuer])
         else:
-            known = await self._introspect(token, digest, now)
+            known = await self._introspect(token, digest, now, self._issuers.values())
         _keep(self._known, digest, known, MAX_KNOWN)
         self._note(known.principal)
         return known
@@ -142,11 +142,11 @@ class Tokens:
             about = f"{principal.label} ({principal.subject}) of {principal.issuer}".strip()
             self._on_act(principal.name, "sign-in", about)
 
-    async def _introspect(self, token: str, digest: bytes, now: float) -> Known:
+    async def _introspect(self, token: str, digest: bytes, now: float, issuers: Iterable["Issuer"]) -> Known:
         if now < self._refused.get(digest, 0.0):
             raise InvalidToken("it is not active")
         unavailable: Unavailable | None = None
-        for issuer in self._issuers.values():
+        for issuer in issuers:
             if issuer.config.introspection:
                 try:
                     async with self._asking:
