@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import PEERS, OpenGateway
+from tests.gateway.test_faults import gone
 from tests.identity.browser import browse
 from tests.peers.protected import Protected
 from wicket_mcp import Gateway
@@ -126,6 +127,19 @@ async def test_each_user_has_a_child_with_keys_of_their_own(open_gateway: OpenGa
         keys = [answer.split() for answer in said]
         assert [key for key, _ in keys] == ["canary-ann", "canary-bob"] * 5
         assert len({process for _, process in keys}) == 2
+
+
+async def test_a_users_child_is_stopped_when_it_is_idle_and_comes_back_with_its_key(open_gateway: OpenGateway) -> None:
+    command = {"command": sys.executable, "args": [str(PEERS / "key_server.py")], "cwd": str(Path.cwd())}
+    servers = {"x": {**command, "required_keys": ["KEY"], "credentials": "user", "idle_stop": 0.2}}
+    async with open_gateway(servers) as gateway:
+        for principal in (ANN, BOB):
+            await gateway.accounts.give(gateway.catalogue.server("x"), principal, {"KEY": f"canary-{principal.name}"})
+        said = [(await ask(gateway, who, "x.whose")).split() for who in (ANN, BOB)]
+        for _, process in said:
+            await gone(int(process))
+        again = [(await ask(gateway, who, "x.whose")).split() for who in (ANN, BOB)]
+        assert [key for key, _ in again] == [key for key, _ in said] == ["canary-ann", "canary-bob"]
 
 
 async def test_what_one_account_was_told_is_not_told_to_the_next(open_gateway: OpenGateway) -> None:
