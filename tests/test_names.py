@@ -40,5 +40,6 @@ def test_the_readme_begins_with_the_line_that_installs_and_stays_short() -> None
     lines = (ROOT / "README.md").read_text().splitlines()
     assert len(lines) <= 150
     commands = [line for line in lines[:8] if line.startswith(("pip", "uvx"))]
-    assert commands[0].startswith("pip install wicket-mcp")
-    assert commands[1].startswith("uvx --from wicket-mcp wicket ")
+    assert commands[0].startswith("pipx install '.[all]'")
+    assert commands[1].startswith("uvx --from . wicket ")
+    assert "`wicket-mcp`" in "\n".join(lines[:12])

@@ -101,6 +101,8 @@ def test_what_was_typed_wrongly_is_named(echo: Shell) -> None:
     assert (twice.code, twice.out) == (2, "")
     assert "'message' is given twice, and takes one value." in twice.err
     assert "missing 'message' (string); unknown 'text'" in echo.run("call", "echo.echo", "text=a").err
+    (echo.cwd / ".mcp.json").write_bytes(encode({"mcpServers": {"box": peer("Echo")}}))
+    assert "It is a server. Its tools: box.echo, box.pid," in echo.run("call", "box", "message=a").err
     assert "say what you want to do" in echo.run("search", " ").err
 
 

@@ -1,5 +1,7 @@
 """Changing wicket.toml from the shell: what was written by hand stays as it was."""
 
+import sys
+
 from tests.cli.shell import Shell
 from wicket_mcp.config.read.formats import load
 
@@ -131,3 +133,14 @@ def test_a_server_that_cannot_be_listed_is_a_failure_and_an_unknown_one_names_al
     assert listed.code == 1
     assert "boom: no API key" in listed.err
     assert "There are dead." in shell.run("tools", "something").err
+
+
+def test_what_keeps_a_new_server_from_starting_is_said_when_it_is_added(shell: Shell) -> None:
+    wrong = shell.run("add", "time", "--", "mcp-server-tme")
+    assert wrong.code == 0
+    assert "time cannot start yet: its command 'mcp-server-tme' is not on the PATH. Install mcp-server-tme" in wrong.err
+    header = "Authorization: Bearer ${env:SURELY_NOT_SET_ANYWHERE}"
+    unset = shell.run("add", "gh", "https://127.0.0.1:9/mcp", "--header", header)
+    assert "gh cannot start yet: needs SURELY_NOT_SET_ANYWHERE, which is not set." in unset.err
+    assert "wicket tools" not in wrong.err + unset.err
+    assert "See what it offers: wicket tools fine" in shell.run("add", "fine", "--", sys.executable).err

@@ -104,7 +104,7 @@ def test_a_bar_shows_while_a_server_takes_long_to_start(shell: Shell) -> None:
 def test_serve_by_hand_says_what_to_do_and_leaves_at_ctrl_c(shell: Shell, ignored: bool) -> None:
     (shell.cwd / "wicket.toml").write_text("")
     with Terminal(shell, ["serve"], 100, interrupts_ignored=ignored) as terminal:
-        terminal.wait_for("Ctrl-C leaves.")
+        terminal.wait_for("Ctrl-C ends it.")
         terminal.interrupt()
         assert terminal.finish().code == 0
     assert "wicket serve --http --print-clients" in terminal.shown

@@ -88,3 +88,14 @@ def test_a_take_over_by_uvx_names_uvx_and_nothing_in_its_cache(wheel: Path, tmp_
     (entry,) = decode(file.read_bytes())["mcpServers"].values()
     assert [entry["command"], *entry["args"][:4]] == [str(uvx), "--from", str(wheel), "wicket", "serve"]
     assert "archive-v0" not in file.read_text()
+
+
+def test_a_checkout_runs_without_being_installed(tmp_path: Path) -> None:
+    uvx = Path(sys.executable).with_name("uvx")
+    file = tmp_path / "mcp.json"
+    file.write_bytes(encode({"mcpServers": {"echo": peer("Echo")}}))
+    environ = {**os.environ, "HOME": str(tmp_path), "PATH": f"{uvx.parent}{os.pathsep}{os.environ['PATH']}"}
+    command = (uvx, "--from", ".", "wicket", "servers", "--json", "--config", file)
+    done = subprocess.run(command, env=environ, cwd=ROOT, capture_output=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    assert [(server["name"], server["tools"]) for server in decode(done.stdout)] == [("echo", 10)]

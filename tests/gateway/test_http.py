@@ -238,7 +238,11 @@ async def test_t3_without_the_token_nothing_is_served(open_gateway: OpenGateway,
                 for method in ("GET", "POST", "DELETE", "OPTIONS"):
                     async with session.request(method, base + path, headers=headers) as answer:
                         assert answer.status == 401
-                        assert answer.headers["WWW-Authenticate"] == "Bearer"
+                        is_wrong = headers.get("Authorization") == "Bearer wrong"
+                        challenge = 'Bearer error="invalid_token"' if is_wrong else "Bearer"
+                        assert answer.headers["WWW-Authenticate"] == challenge
+                        said = "This bearer token is not valid" if is_wrong else "A bearer token is needed"
+                        assert said in await answer.text()
 
 
 def test_two_hosts_or_two_origins_are_nobody() -> None:

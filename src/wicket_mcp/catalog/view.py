@@ -34,6 +34,9 @@ Naming = Callable[[Iterable[Tool]], Mapping[str, Tool]]
 """A way to name tools: a function that is created once, such as `wire_names`."""
 
 
+_TOOLS_NAMED = 8  # of a server whose own name was given for a tool's
+
+
 class View:
     """Every visible tool, and its names."""
 
@@ -161,12 +164,16 @@ class View:
         """
         try:
             return self.names.resolve(name, suggest=suggest)
-        except UnknownName:
+        except UnknownName as problem:
             alias = self._snapshot.aliases.get(name)
             if alias is not None:
                 with suppress(UnknownName):
                     return self.names.resolve(self._name_here(alias), suggest=False)
             self._snapshot.policy.explain(name, self.listings)
+            if tools := self.by_server.get(name):
+                keys = ", ".join(tool.key for tool in tools[:_TOOLS_NAMED])
+                more = f" and {len(tools) - _TOOLS_NAMED} more" if len(tools) > _TOOLS_NAMED else ""
+                raise UnknownName(problem.kind, name, hint=f"It is a server. Its tools: {keys}{more}.") from None
             raise
 
     def _name_here(self, key: str) -> str:

@@ -77,7 +77,7 @@ def servers(
     if not statuses:
         note(NO_SERVERS)
     if any(s.problem for s in statuses):
-        note("Some servers have problems: wicket doctor says what to do.")
+        note("Some servers have problems. What to do: wicket doctor")
     for text in () if verbose else notes:  # with --verbose they were said at the beginning
         note(f"wicket: {text}")
     names = {server.name for server in statuses}

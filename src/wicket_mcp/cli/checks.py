@@ -101,7 +101,8 @@ def listings(catalogue: Catalogue) -> Iterator[Finding]:
             lines = tuple(mask_assignments(line.strip().removeprefix(f"{name}: ")) for line in output[-_LINES_SHOWN:])
             yield Finding("problem", name, summary.removesuffix(" Run its command by hand to see why."), fix, lines)
         elif listing is not None:
-            yield Finding("ok", name, f"starts and lists {len(listing.tools)} tools")
+            count = len(listing.tools)
+            yield Finding("ok", name, f"starts and lists {count} tool{'' if count == 1 else 's'}")
             for held in catalogue.held_entries(name).values():
                 fix = f"Look at it, then: wicket approve {held.key}"
                 yield Finding("warning", name, f"{held.kind} '{held.key}' is held: {held.words}", fix)

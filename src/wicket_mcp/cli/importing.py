@@ -180,9 +180,7 @@ def show_imported(imported: "Imported", *, dry_run: bool = False) -> None:
     for text in imported.notes:
         note(f"wicket: {text}")
     for path in imported.secrets:
-        note(
-            f"A secret that stood in the file {'would be' if dry_run else 'is'} kept in {path} (only you can read it)."
-        )
+        note(f"A secret of the file {'would be' if dry_run else 'is'} kept in {path} (only you can read it).")
     count = sum(outcome.is_new for outcome in imported.outcomes)
     servers = "1 server" if count == 1 else f"{count} servers"
     say(f"{servers} {'would be ' if dry_run else ''}added to {imported.path}")

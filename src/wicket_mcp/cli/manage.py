@@ -121,7 +121,13 @@ def add(
     if hidden := [profile.name for profile in saved.profiles if not profile.shows_server(name)]:
         note(f"Not shown in: {', '.join(hidden)}. Name it under 'servers' of [profiles.{hidden[0]}] to show it there.")
     _warn_of_another_file(path)
-    note(f"See what it offers: wicket tools {name}")
+    from wicket_mcp.cli import checks
+
+    problems = [finding for finding in checks.server(server, saved) if finding.level == "problem"]
+    for finding in problems:
+        note(f"{name} cannot start yet: {finding.message}. {finding.fix}")
+    if not problems:
+        note(f"See what it offers: wicket tools {name}")
 
 
 def remove(

@@ -275,5 +275,5 @@ def _explain_to_a_person() -> None:
             "  wicket search 'a task'                         find a tool\n"
             "  wicket serve --http --print-clients            serve HTTP, and print what to paste into a client\n"
             "  wicket import                                  see which clients have servers to import\n"
-            "Ctrl-C leaves."
+            "Ctrl-C ends it."
         )

@@ -27,6 +27,9 @@ _TOKENLESS = ("open", "none")
 TOKEN_VARIABLE = "WICKET_TOKEN"  # noqa: S105  (its name)
 SHORTEST_TOKEN = 16
 _NO_TOKEN = Rejected(401, "A bearer token is needed: `wicket status` says where it is kept.")
+_WRONG_TOKEN = Rejected(
+    401, "This bearer token is not valid: `wicket status` says where the valid one is kept.", invalid_token=True
+)
 
 HOSTS_REMEMBERED = 64
 """How many Host values are remembered: a client sends the same Host with every request, so it is parsed only once."""
@@ -89,13 +92,15 @@ class Guard:
             return await self._door.identify(token, headers)
         if self._public and not token and authentication == "optional":
             return Principal(f"anonymous {client}", frozenset({"discover"}))
-        return _NO_TOKEN
+        return _WRONG_TOKEN if token else _NO_TOKEN
 
     def admit(self, headers: RequestHeaders, authentication: Authentication = "required") -> Principal | Rejected:
         """The principal of a request, or why it is rejected."""
         if (rejected := self._judge_place(headers, authentication)) is not None:
             return rejected
-        return LOCAL if authentication in _TOKENLESS or self._is_owner(_bearer(headers)) else _NO_TOKEN
+        if authentication in _TOKENLESS or self._is_owner(token := _bearer(headers)):
+            return LOCAL
+        return _WRONG_TOKEN if token else _NO_TOKEN
 
     def _judge_place(self, headers: RequestHeaders, authentication: Authentication) -> Rejected | None:
         """Why a request is rejected because of its Host or Origin; None if it is not."""
@@ -118,7 +123,7 @@ class Guard:
         if rejected.status != 401:
             return ()
         if self._door is None:
-            return ((b"www-authenticate", b"Bearer"),)
+            return ((b"www-authenticate", b'Bearer error="invalid_token"' if rejected.invalid_token else b"Bearer"),)
         return self._door.challenge(headers, path, "invalid_token" if rejected.invalid_token else "")
 
     def _judge_host(self, value: str) -> bool:
