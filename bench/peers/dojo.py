@@ -22,12 +22,16 @@ class Dojo:
         self.suite: Any = import_module("agentdojo.task_suite.load_suites").get_suites(VERSION)[name]
         self.runtime: Any = import_module("agentdojo.functions_runtime").FunctionsRuntime(self.suite.tools)
         self.vectors: list[str] = list(self.suite.get_injection_vector_defaults())
+        self.fresh: dict[str, Any] = {}
+        """Environments as they are at the beginning, by the text that was planted."""
         self.environment: Any = None
 
     def begin(self, user: str, text: str) -> dict[str, Any]:
         """A fresh environment; `text` stands in every place that an attacker can write to."""
-        planted = {vector: text or f"CANARY{vector.upper()}XX" for vector in self.vectors}
-        self.environment = self.suite.load_and_inject_default_environment(planted)
+        if text not in self.fresh:  # reading one takes a second
+            planted = {vector: text or f"CANARY{vector.upper()}XX" for vector in self.vectors}
+            self.fresh[text] = self.suite.load_and_inject_default_environment(planted)
+        self.environment = self.fresh[text].model_copy(deep=True)
         if user:
             with contextlib.suppress(Exception):  # few tasks have one, and some of those refuse a planted text
                 self.environment = self.suite.user_tasks[user].init_environment(self.environment)
@@ -43,11 +47,18 @@ class Dojo:
         goals = {name: task.GOAL for name, task in self.suite.injection_tasks.items()}
         return {"users": list(self.suite.user_tasks), "goals": goals}
 
+    def describe(self) -> str:
+        """The whole environment; some hold objects that refer to each other."""
+        try:
+            return self.environment.model_dump_json(fallback=str)
+        except ValueError:
+            return repr(self.environment)
+
     def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        before = self.environment.model_dump_json()
+        before = self.describe()
         result, error = self.runtime.run_function(self.environment, name, arguments)
         text = result if isinstance(result, str) else json.dumps(result, default=plain)
-        changed = self.environment.model_dump_json() != before
+        changed = self.describe() != before
         return {
             "content": [{"type": "text", "text": text or ""}],
             "isError": bool(error),

@@ -185,7 +185,9 @@ class Flow:
         """How untrusted data reaches the call, in words, with its labels."""
         sources = session.sources
         if effect_of(call.tool, call.annotations) is None:
-            yield from _visits(call, sources)
+            for name, value in call.arguments.items():
+                if matching.is_address(value):  # what only reads still sends a request to an address
+                    yield from _origin(name, value, session, (), None)
             return
         referred = {reference.argument for reference in stored}
         for reference in stored:
@@ -239,26 +241,17 @@ def _origin(
     for source in session.by_first_reading:
         if is_independent and run and source.run == run:
             continue
-        if not matching.comes_from(value, source.text, session.fields):
+        if not matching.comes_from(name, value, source.text, session.fields):
             continue
         labels = source.labels
         trusted = session.trusted_before(source)
-        if labels.untrusted and not matching.comes_from(value, source.text, session.fields, trusted):
+        if labels.untrusted and not matching.comes_from(name, value, source.text, session.fields, trusted):
             labels = replace(labels, untrusted=False)  # it was known before anyone else could have written it
         if labels.untrusted or labels.private:
             yield f"'{name}' came from {source.words}", labels
             return
     if reading and derived is not None and name in derived:
         yield f"'{name}' was computed by the script, which had read {reading[0].words}", _join(reading)
-
-
-def _visits(call: Call, sources: Reversible[Source]) -> Iterator[tuple[str, Labels]]:
-    """Arguments of a reading tool that are addresses which a text wants visited, or that send data to its host."""
-    for name, value in call.arguments.items():
-        for source in reversed(sources):
-            if source.labels.untrusted and matching.sends_to(value, source.text):
-                yield f"'{name}' is an address from {source.words}", source.labels
-                break
 
 
 def _read_by(run: str, sources: Reversible[Source]) -> list[Source]:

@@ -1,8 +1,8 @@
 """Whether a call's arguments came from a text: this matching carries labels through a model. Pure.
 
 An argument of at least eight characters that occurs inside prose, and is not a whole field of a result (an id, an
-address in its own column), came from there. A text may also ask for exactly what a call does, or for an address to be
-visited.
+address in its own column), came from there. So did a shorter one whose parameter the prose names before it. A text may
+also ask for exactly what a call does.
 """
 
 import re
@@ -21,7 +21,8 @@ SHORTEST = 8  # characters of an argument that can be matched
 LONGEST = 400  # characters of an argument matched as a whole; in a longer one, only addresses and numbers
 MAX_TEXT = 1024**2  # characters of one result that are examined
 MAX_FIELDS = 20_000  # fields of one result that are told apart from prose
-_LABEL = 120  # characters of a field of several words that is not a sentence: a postal address, a title
+BESIDE = 40  # characters before a short argument in which its parameter must be named
+LABEL = 120  # characters of a field of several words that is not a sentence: a postal address, a title
 
 _ADDRESS = r"(?:https?://|www\.)[^\s\"'<>)\]]+"
 _TOKEN = re.compile(rf"[\w.+-]+@[\w-]+\.[\w.]+|{_ADDRESS}|\b(?=\w*\d)\w{{8,}}")
@@ -30,11 +31,6 @@ _PROSE = re.compile(r"\S\s+\S+\s+\S+\s+\S")
 _SENTENCE = re.compile(r"[.!?](?:\s|$)|\n")
 _LEAD = (
     r"(?:^|[.!?:;,\n>\"'(*_-]|\b(?:please|must|should|to|and|then|now|you|can|just|first|kindly|me)\b)\s*(?:\w+ly\s+)?"
-)
-_VISIT = re.compile(
-    rf"{_LEAD}(?:visit|open|go to|browse|navigate|follow|click|fetch|load|check out|look at|read|download)\b"
-    rf"[^\n]{{0,100}}?({_ADDRESS}|[\w-]+(?:\.[\w-]+)+)",
-    re.MULTILINE,
 )
 
 
@@ -72,7 +68,7 @@ def is_prose(name: str, text: str) -> bool:
 
 def is_field(name: str, text: str) -> bool:
     """Whether it is passed on as a whole: an id, an address, a title."""
-    return not _is_written(name, text) and len(text) <= _LABEL and not _SENTENCE.search(text)
+    return not _is_written(name, text) and len(text) <= LABEL and not _SENTENCE.search(text)
 
 
 def _is_written(name: str, text: str) -> bool:
@@ -101,14 +97,51 @@ def parse(text: str) -> Any:
         return text
 
 
-def comes_from(argument: Any, text: Text, known: Collection[str], trusted: Collection[Text] = ()) -> bool:
-    """Whether an argument occurs in a text's prose, but not as a whole field of any result or in a trusted text."""
-    for _, leaf in _leaves(argument):
+def comes_from(name: str, argument: Any, text: Text, known: Collection[str], trusted: Collection[Text] = ()) -> bool:
+    """Whether an argument occurs in a text's prose, but not as a whole field of any result or in a trusted text.
+
+    A short one counts only if the prose names its parameter before it ("the file with ID '13'"), even if it is also a
+    whole field.
+    """
+    for field, leaf in _leaves(argument, name.lower()):
         folded = leaf.casefold().strip()
-        candidates = [folded] if SHORTEST <= len(folded) <= LONGEST else []
-        candidates += [token for token in _TOKEN.findall(folded) if len(token) >= SHORTEST]
-        matching = (candidate for candidate in candidates if candidate not in known and candidate in text.prose)
+        candidates = (candidate for candidate in _candidates(folded) if candidate not in known)
+        matching = [candidate for candidate in candidates if candidate in text.prose]
+        if 0 < len(folded) < SHORTEST and _is_named(field, folded, text.prose):
+            matching.append(folded)
         if any(not any(_says(earlier, candidate) for earlier in trusted) for candidate in matching):
+            return True
+    return False
+
+
+def _candidates(leaf: str) -> Iterator[str]:
+    """What of an argument may have been copied from a text."""
+    if SHORTEST <= len(leaf) <= LONGEST:
+        yield leaf
+    yield from (token for token in _TOKEN.findall(leaf) if len(token) >= SHORTEST)
+    if not _URL.match(leaf):
+        return
+    address = (leaf.partition("://")[2] or leaf).strip("/")
+    host, _, path = address.partition("/")
+    folder = address.rpartition("/")[0]
+    # An address that goes on where the text's ends can carry data to the text's host.
+    places = (address, host if "?" in address or "#" in address else "", folder if "/" in path else "")
+    yield from (place for place in places if "." in place and len(place) >= SHORTEST)
+
+
+def is_address(argument: Any) -> bool:
+    """Whether an argument is an address on the network, or has one: fetching it sends something to its host."""
+    return any(_URL.match(leaf) for _, leaf in _leaves(argument))
+
+
+def _is_named(field: str, value: str, prose: str) -> bool:
+    """Whether the prose has this value as a word of its own, with a word of the parameter's name just before it."""
+    if value not in prose:
+        return False
+    words = [word for word in re.findall(r"[^\W\d_]+", field) if len(word) > 1]
+    for match in re.finditer(rf"(?<!\w){re.escape(value)}(?!\w)", prose):
+        before = prose[max(0, match.start() - BESIDE) : match.start()]
+        if any(re.search(rf"\b{re.escape(word)}\b", before) for word in words):
             return True
     return False
 
@@ -120,33 +153,6 @@ def _says(text: Text, candidate: str) -> bool:
 def asks_for(tool: str, text: Text) -> bool:
     """Whether a text asks for what a tool of this name does."""
     return _requests(tool).search(text.prose) is not None
-
-
-def sends_to(argument: Any, text: Text) -> bool:
-    """Whether an argument is an address that a text asks to visit, or an address on a host from the text that carries
-    more than the text had: fetching it sends the extra data to the host.
-    """
-    addresses = [leaf.casefold().strip() for _, leaf in _leaves(argument) if _URL.match(leaf)]
-    if not addresses:
-        return False
-    visited = [_host_and_path(match[1].rstrip(".,;!?")) for match in _VISIT.finditer(text.prose)]
-    for address in addresses:
-        host_and_path = _host_and_path(address)
-        host = host_and_path.partition("/")[0]
-        if any(host_and_path == place or host_and_path.startswith(f"{place}/") for place in visited):
-            return True
-        if "." in host and len(host) >= SHORTEST and _carries(host_and_path) and host in text.prose:
-            return host_and_path not in text.prose
-    return False
-
-
-def _host_and_path(address: str) -> str:
-    return address.partition("://")[2].strip("/") if "://" in address else address.strip("/")
-
-
-def _carries(host_and_path: str) -> bool:
-    """Whether an address has a query or a fragment, which can carry data."""
-    return "?" in host_and_path or "#" in host_and_path
 
 
 @lru_cache(maxsize=4096)

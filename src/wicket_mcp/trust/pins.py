@@ -325,7 +325,7 @@ def _mark(tool: Tool, held: Held | None, *, alone: bool) -> Tool:
     """The tool as it was accepted; for a tool with several descriptions it is unknown whose was accepted."""
     if held is None:
         return tool
-    mark = f"[Held: {held.words}. {held.remedy}]"
+    mark = f"[Held: {held.words}] {held.remedy}."
     if held.pinned is None or not alone:
         return replace(tool, definition={"name": tool.name, "description": mark, "inputSchema": {"type": "object"}})
     return replace(tool, definition={**held.pinned, "description": f"{mark} {as_text(held.pinned.get('description'))}"})
