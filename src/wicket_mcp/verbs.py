@@ -19,7 +19,7 @@ from wicket_mcp.calls.task_ids import TaskIds
 from wicket_mcp.calls.watches import Changed, Watches
 from wicket_mcp.catalog.addresses import Addresses
 from wicket_mcp.catalog.catalogue import Catalogue
-from wicket_mcp.catalog.skills import Skills, rewrite_skill
+from wicket_mcp.catalog.skills import Skills, check_limits, rewrite_skill
 from wicket_mcp.catalog.view import View
 from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.config.read.secrets import missing_secrets
@@ -274,6 +274,7 @@ class Verbs:
         """A server's description of one of its skills, by the address that clients know. Raises UnknownName."""
         request = Request(method="skills/get", caller=caller, params={}, name=uri, meta=meta, span=Span())
         result = await self._pipeline(request)
+        check_limits(result.request.server, as_object(result.body.get("skill")))
         skill = rewrite_skill(self.addresses, result.request.server, as_object(result.body.get("skill")))
         return {**result.body, "skill": skill}
 

@@ -379,6 +379,23 @@ async def test_a_skill_that_is_not_listed_is_still_told_of_and_read(open_gateway
             assert (await ask(client, "skills/get", {"uri": uri}))["code"] == -32602
 
 
+@shows("skills", "skills of more than 512 files or 16 MiB are refused", clients="modern", servers="both")
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_skill_that_is_too_large_is_neither_listed_nor_read(open_gateway: OpenGateway, era: str) -> None:
+    async with (
+        open_gateway({"large": extended(era, "large")}) as gateway,
+        serve_http(gateway) as address,
+        raw_client(address) as client,
+    ):
+        await gateway.tools()
+        skills = (await ask(client, "skills/list", {}))["skills"]
+        assert [skill["uri"] for skill in skills] == ["skill://large/pdf-forms/SKILL.md"]
+        uri = "skill://large/large/SKILL.md"
+        for method in ("skills/get", "resources/read"):
+            assert "larger than 512 files and 16 MiB" in (await ask(client, method, {"uri": uri}))["message"]
+        assert (await ask(client, "resources/read", {"uri": skills[0]["uri"]}))["contents"]
+
+
 @shows("skills", "found by `find_tools`", clients="modern", servers="modern")
 async def test_a_search_names_the_skill_and_how_to_read_it(open_gateway: OpenGateway) -> None:
     async with house(open_gateway, "modern") as client:

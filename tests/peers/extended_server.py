@@ -68,7 +68,10 @@ class ExtendedServer:
             page = {"uri": params["uri"], "mimeType": "text/html;profile=mcp-app", "_meta": {"ui": ui}}
             return {"contents": [{**page, "text": f"<html>{self.name}</html>"}], "vendor": {"kept": 1}}
         if method == "skills/list":
-            return {"skills": [self.skill()], "ttlMs": 60_000, "cacheScope": "public"}
+            large = [self.skill("large", 513)] if self.name == "large" else []
+            return {"skills": [self.skill(), *large], "ttlMs": 60_000, "cacheScope": "public"}
+        if method == "skills/get" and self.name == "large":
+            return {"skill": self.skill("large", 513)}
         if method == "resources/directory/read":
             return {"resources": [{"uri": f"{params['uri']}/SKILL.md", "name": "SKILL.md"}]}
         if method.startswith("com.example/"):
@@ -83,13 +86,13 @@ class ExtendedServer:
             return {"supportedVersions": ["2026-07-28"], "capabilities": known, "serverInfo": info}
         return {"protocolVersion": "2025-11-25", "capabilities": known, "serverInfo": info}
 
-    def skill(self) -> Message:
-        """One file is what it is said to be, the other is not."""
+    def skill(self, folder: str = "pdf-forms", count: int = 2) -> Message:
+        """One file is what it is said to be, the others are not."""
         files = [
-            {"uri": f"skill://pdf-forms/{name}", "digest": f"sha256:{DIGEST}", "size": len(SKILL_TEXT)}
-            for name in ("SKILL.md", "other.md")
+            {"uri": f"skill://{folder}/{name}", "digest": f"sha256:{DIGEST}", "size": len(SKILL_TEXT)}
+            for name in ("SKILL.md", "other.md", *(f"{number}.md" for number in range(2, count)))
         ]
-        return {"uri": "skill://pdf-forms/SKILL.md", "frontmatter": ABOUT, "resources": files, "vendor": 1}
+        return {"uri": f"skill://{folder}/SKILL.md", "frontmatter": ABOUT, "resources": files, "vendor": 1}
 
     def tools(self) -> list[Message]:
         opens = {"ui": {"resourceUri": PAGE, "vendor": 1}, "ui/resourceUri": PAGE, "com.example/mark": True}

@@ -1,6 +1,7 @@
 """A legacy server (2025-11-25) whose tools can only be called as tasks, on raw JSON-RPC over its pipes.
 
-`job` is done after two looks at it; `ask_job` wants input, and asks for it while its result is waited for.
+`job` is done after two looks at it; `ask_job` wants input, and asks for it while its result is waited for; `endless`
+works until it is cancelled. `counts`, a plain tool, tells how many were made and how many cancelled.
 """
 
 import json
@@ -10,6 +11,9 @@ from typing import Any
 Message = dict[str, Any]
 RELATED = "io.modelcontextprotocol/related-task"
 AS_TASK: Message = {"inputSchema": {"type": "object"}, "execution": {"taskSupport": "required"}}
+
+
+COUNTS: Message = {"name": "counts", "inputSchema": {"type": "object"}}
 
 
 class LegacyTasks:
@@ -38,7 +42,9 @@ class LegacyTasks:
             info = {"name": "legacy-tasks", "version": "1"}
             self.answer(number, {"protocolVersion": "2025-11-25", "capabilities": known, "serverInfo": info})
         elif method == "tools/list":
-            self.answer(number, {"tools": [{"name": "job", **AS_TASK}, {"name": "ask_job", **AS_TASK}]})
+            self.answer(
+                number, {"tools": [*({"name": name, **AS_TASK} for name in ("job", "ask_job", "endless")), COUNTS]}
+            )
         elif method == "tools/call" and "task" in params:
             task: Message = {
                 "taskId": f"t{len(self.tasks)}",
@@ -53,9 +59,16 @@ class LegacyTasks:
         elif method == "tasks/get":
             task = self.tasks[params["taskId"]]
             task["looks"] += 1
-            if task["looks"] >= 2:
+            if task["looks"] >= 2 and task["tool"] != "endless":
                 task["status"] = "completed" if task["tool"] == "job" else "input_required"
             self.answer(number, {key: value for key, value in task.items() if key not in ("tool", "looks")})
+        elif method == "tasks/cancel":
+            self.tasks[params["taskId"]]["status"] = "cancelled"
+            self.answer(number, {"taskId": params["taskId"], "status": "cancelled"})
+        elif method == "tools/call" and params["name"] == "counts":
+            count = sum(task["status"] == "cancelled" for task in self.tasks.values())
+            counts = {"executed": len(self.tasks), "cancelled": count}
+            self.answer(number, {"content": [], "structuredContent": counts})
         elif method == "tasks/result":
             task = self.tasks[params["taskId"]]
             if task["tool"] == "job":

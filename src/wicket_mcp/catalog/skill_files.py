@@ -20,7 +20,12 @@ def is_within_limits(entry: JsonObject) -> bool:
     """Whether a skill is within the protocol's size limits."""
     files = [as_object(file) for file in as_list(entry.get("resources"))]
     sizes = [file.get("size") for file in files]
-    return len(files) <= MAX_FILES and sum(size for size in sizes if isinstance(size, int)) <= MAX_BYTES
+    return len(files) <= MAX_FILES and sum(max(size, 0) for size in sizes if isinstance(size, int)) <= MAX_BYTES
+
+
+def has_file(entry: JsonObject, uri: str) -> bool:
+    """Whether a skill's entry names this file."""
+    return uri == entry.get("uri") or any(as_object(file).get("uri") == uri for file in as_list(entry.get("resources")))
 
 
 def find_difference(entry: JsonObject, content: JsonObject) -> str:

@@ -6,12 +6,13 @@ never returned (`skill_files.py`).
 """
 
 import time
+from itertools import filterfalse
 from typing import NamedTuple
 
 from wicket_mcp.catalog.addresses import Addresses
 from wicket_mcp.catalog.catalogue import Catalogue
 from wicket_mcp.catalog.list_fields import Pages, exceeds, unknown_fields
-from wicket_mcp.catalog.skill_files import find_difference, is_within_limits
+from wicket_mcp.catalog.skill_files import MAX_BYTES, MAX_FILES, find_difference, has_file, is_within_limits
 from wicket_mcp.errors import ProtocolViolation, WicketError
 from wicket_mcp.extensions import SKILLS, declares
 from wicket_mcp.model import JsonObject, Principal, as_list, as_object, as_text
@@ -30,6 +31,8 @@ class _Kept(NamedTuple):
     entries: list[JsonObject]
     """As the server sent them."""
     fields: Pages
+    too_large: list[JsonObject]
+    """Entries that are left out because they exceed the protocol's limits."""
 
 
 class Skills:
@@ -57,21 +60,23 @@ class Skills:
     async def check(self, server: str, body: JsonObject) -> None:
         """Raises ProtocolViolation if a file differs from the listed one."""
         for content in map(as_object, as_list(body.get("contents"))):
-            uri = content.get("uri")
+            uri = as_text(content.get("uri"))
             for entry in await self._list(server):
-                listed = [as_object(file).get("uri") for file in as_list(entry.get("resources"))]
-                if (uri in listed or uri == entry.get("uri")) and (difference := find_difference(entry, content)):
+                if has_file(entry, uri) and (difference := find_difference(entry, content)):
                     raise ProtocolViolation(
                         server,
                         f"'{uri}' is not the file that server '{server}' listed: its {difference} differs.",
                         hint="List the skills again; if it still differs, do not use this skill.",
                     )
+            for entry in self._kept[server].too_large:
+                if has_file(entry, uri):
+                    check_limits(server, entry)
 
     async def _list(self, server: str) -> list[JsonObject]:
         cached = self._kept.get(server)
         if cached is not None and time.monotonic() < cached.until:
             return cached.entries
-        ttl, fields = SHORTEST_TTL, list[JsonObject]()
+        ttl, fields, too_large = SHORTEST_TTL, list[JsonObject](), list[JsonObject]()
         entries = list[JsonObject]()
         params: JsonObject = {}
         seen = set[str]()
@@ -80,6 +85,7 @@ class Skills:
                 page = (await self._forward(internal(server, "skills/list", params, TIMEOUT))).body
                 read = [as_object(entry) for entry in as_list(page.get("skills")) if isinstance(entry, dict)]
                 entries += filter(is_within_limits, read)
+                too_large += filterfalse(is_within_limits, read)
                 if (unknown := unknown_fields(page, "skills")) and not exceeds([*fields, unknown]):
                     fields.append(unknown)
                 ttl_ms = page.get("ttlMs")
@@ -90,9 +96,20 @@ class Skills:
                 seen.add(cursor)
                 params = {"cursor": cursor}
         except WicketError:
+            if cached is not None:  # files are still compared with what was listed last
+                self._kept[server] = cached._replace(until=time.monotonic() + SHORTEST_TTL)
+                return cached.entries
             entries.clear()
-        self._kept[server] = _Kept(time.monotonic() + ttl, entries, tuple(fields))
+        self._kept[server] = _Kept(time.monotonic() + ttl, entries, tuple(fields), too_large)
         return entries
+
+
+def check_limits(server: str, entry: JsonObject) -> None:
+    """Raises ProtocolViolation for a skill that is larger than the protocol allows."""
+    if not is_within_limits(entry):
+        most = f"{MAX_FILES} files and {MAX_BYTES // 1024**2} MiB"
+        text = f"The skill '{as_text(entry.get('uri'))}' of server '{server}' is larger than {most}."
+        raise ProtocolViolation(server, text, hint="Tell the server's author; the protocol allows no more.")
 
 
 def rewrite_skill(addresses: Addresses, server: str, entry: JsonObject) -> JsonObject:

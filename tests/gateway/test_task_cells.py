@@ -1,0 +1,122 @@
+"""Every step of a task in the four cells of eras: made, polled, asked, cancelled, expired; and its errors."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import OpenGateway, Server
+from tests.gateway.extensions_document import shows
+from tests.gateway.serving import META, Command
+from tests.gateway.test_tasks import ABLE, CAPABILITIES, LEGACY, MODERN, house
+from tests.gateway.test_unknown_fields import Client
+from wicket_mcp.app import Gateway
+from wicket_mcp.extensions import TASKS
+
+SERVERS: dict[str, Server] = {"modern": MODERN, "legacy": LEGACY}
+ASKS = {"modern": "confirm_delete", "legacy": "ask_job"}
+ENDLESS: dict[str, tuple[str, dict[str, Any]]] = {
+    "modern": ("slow_compute", {"seconds": 3600}),
+    "legacy": ("endless", {}),
+}
+ANSWERED = {"modern": "deleted: None", "legacy": "the client says accept"}
+servers = pytest.mark.parametrize("server", sorted(SERVERS))
+
+
+async def count(gateway: Gateway, server: str, what: str) -> int:
+    """How many tasks the server has begun (`executed`), or how many were cancelled."""
+    if server == "legacy":
+        return (await gateway.call("x.counts"))["structuredContent"][what]
+    return len((await gateway.call("x.executions"))["structuredContent"][what])
+
+
+@shows("tasks", "create, poll, input, cancel", clients="modern", servers="both, with tasks")
+@servers
+async def test_a_modern_client(open_gateway: OpenGateway, server: str) -> None:
+    async with house(open_gateway, {"x": SERVERS[server]}, "flat", promote_after=0.0) as at:
+        work = "x__slow_compute" if server == "modern" else "x__job"
+        assert "result" in await at.settle((await at.call(work))["taskId"], "completed")
+        number = (await at.call(f"x__{ASKS[server]}"))["taskId"]
+        asked = (await at.settle(number, "input_required"))["inputRequests"]
+        replies: dict[str, dict[str, Any]] = {key: {"action": "accept", "content": {}} for key in asked}
+        await at.ask("tasks/update", {"taskId": number, "inputResponses": replies})
+        result = (await at.settle(number, "completed"))["result"]
+        assert result["content"][0]["text"] == ANSWERED[server]
+        name, arguments = ENDLESS[server]
+        number = (await at.call(f"x__{name}", **arguments))["taskId"]
+        while await count(at.gateway, server, "executed") < 3:
+            pass  # the test's own time limit is the deadline
+        await at.ask("tasks/cancel", {"taskId": number})
+        await at.settle(number, "cancelled")
+        while not await count(at.gateway, server, "cancelled"):
+            pass
+
+
+@asynccontextmanager
+async def legacy_client(folder: Path, server: str) -> AsyncGenerator[Client]:
+    command = await Command.start(folder, {"x": SERVERS[server]}, "--dialect", "flat", "--no-daemon")
+    client = Client("legacy", command)
+    await client.greet()
+    await client.ask("tools/list", {})
+    yield client
+    assert await command.finish() == 0
+
+
+@shows(
+    "tasks", "create, poll, status notifications, input, cancel, expiry", clients="legacy", servers="both, with tasks"
+)
+@servers
+async def test_a_legacy_client(tmp_path: Path, server: str) -> None:
+    async with legacy_client(tmp_path, server) as client:
+
+        async def begin(name: str, **arguments: Any) -> str:
+            call = {"name": f"x__{name}", "arguments": arguments, "task": {"ttl": arguments.pop("ttl", 60_000)}}
+            return (await client.ask("tools/call", call))["task"]["taskId"]
+
+        number = await begin("slow_compute" if server == "modern" else "job")
+        while (await client.ask("tasks/get", {"taskId": number}))["status"] != "completed":
+            pass  # the test's own time limit is the deadline
+        told = await client.hear("notifications/tasks/status")
+        assert (told["taskId"], told["status"]) == (number, "completed")
+        number = await begin(ASKS[server])
+        result = await client.ask("tasks/result", {"taskId": number})
+        assert result["content"][0]["text"] == ANSWERED[server]
+        assert [question["method"] for question in client.asked] == ["elicitation/create"]
+        name, arguments = ENDLESS[server]
+        number = await begin(name, **arguments)
+        assert (await client.ask("tasks/cancel", {"taskId": number}))["status"] == "cancelled"
+        number = await begin(name, ttl=500, **arguments)
+        while (seen := await client.ask("tasks/get", {"taskId": number})).get("status") == "working":
+            pass
+        assert seen["code"] == -32602
+
+
+@shows("tasks", "expiry at the server", clients="modern", servers="modern with tasks")
+async def test_a_task_that_its_server_has_forgotten_is_unknown(open_gateway: OpenGateway) -> None:
+    async with house(open_gateway, {"x": MODERN}, "flat") as at:
+        number = (await at.call("x__slow_compute", seconds=3600))["taskId"]
+        assert (await at.ask("tasks/get", {"taskId": number}))["status"] == "working"
+        await at.gateway.pool.stop("x")  # the next request starts it anew
+        assert (await at.ask("tasks/get", {"taskId": number}))["code"] == -32602
+
+
+@shows("tasks", "errors by the book", clients="modern", servers="modern with tasks")
+async def test_the_errors_have_the_codes_of_the_extension(open_gateway: OpenGateway) -> None:
+    async with house(open_gateway, {"x": MODERN}, "flat") as at:
+        number = (await at.call("x__slow_compute", seconds=0))["taskId"]
+        for method in ("tasks/get", "tasks/update", "tasks/cancel"):
+            unable = await at.ask(method, {"taskId": number}, {})
+            assert unable["code"] == -32021
+            assert unable["data"] == {"requiredCapabilities": {"extensions": {TASKS: {}}}}
+            assert (await at.ask(method, {"taskId": "made up"}))["code"] == -32602
+            meta = {**META, CAPABILITIES: ABLE}
+            message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"taskId": number, "_meta": meta}}
+            routing = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": method, "Mcp-Name": "another"}
+            status, _, body = await at.client.post(message, routing)
+            assert (status, body["error"]["code"]) == (400, -32020)
+        required = await at.call("x__failing_job", {})
+        assert (required["code"], required["data"]["requiredCapabilities"]) == (-32021, {"extensions": {TASKS: {}}})
+        for method in ("tasks/result", "tasks/list"):
+            assert (await at.ask(method, {"taskId": number}))["code"] == -32601
