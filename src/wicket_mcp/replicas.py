@@ -248,7 +248,12 @@ class Replicas:
             "supportedVersions": [MODERN_VERSION],
             "capabilities": greeting.capabilities,
             "instructions": greeting.instructions,
-            "_meta": {META_SERVER_INFO: greeting.server_info, BEHIND: greeting.protocol_version},
+            **greeting.fields,
+            "_meta": {
+                **as_object(greeting.fields.get("_meta")),
+                META_SERVER_INFO: greeting.server_info,
+                BEHIND: greeting.protocol_version,
+            },
         }
 
     def _listen(self, server: str, principal: Principal, hear: Callable[[str, JsonObject], None]) -> Callable[[], None]:

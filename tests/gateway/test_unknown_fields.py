@@ -133,13 +133,15 @@ LISTED = {
     "prompts/list": "prompts",
     "skills/list": "skills",
 }
-BESIDE = st.dictionaries(st.sampled_from(sorted(LISTED.values())), st.tuples(SHARED, SHARED))
-"""For some lists of a server, the fields beside its entries and in its `_meta`."""
+BESIDE = st.dictionaries(st.sampled_from(["server", *sorted(LISTED.values())]), st.tuples(SHARED, SHARED))
+"""For some lists of a server, and its greeting, the unknown fields and those of its `_meta`."""
 
 
-@shows("any", "unknown fields beside the entries of every list", clients="both", servers="both")
+@shows("any", "unknown fields beside the entries of every list, and of greetings", clients="both", servers="both")
 @pytest.mark.parametrize(("client", "server"), [*itertools.product(("legacy", "modern"), repeat=2)], ids=str)
-async def test_unknown_fields_beside_the_entries_of_lists_pass(tmp_path: Path, client: str, server: str) -> None:
+async def test_unknown_fields_beside_the_entries_of_lists_and_of_greetings_pass(
+    tmp_path: Path, client: str, server: str
+) -> None:
     async def check(*generated: dict[str, tuple[Fields, Fields]]) -> None:
         names = [f"s{number}" for number in range(len(generated))]
         servers: Fields = {
@@ -152,11 +154,12 @@ async def test_unknown_fields_beside_the_entries_of_lists_pass(tmp_path: Path, c
         speaker = Client(client, command)
         await speaker.greet()
         await speaker.ask("resources/list", {})
-        for method, key in LISTED.items():
-            body = await speaker.ask(method, {})
+        for method, key in {"greeting": "server", **LISTED}.items():
+            body = await (speaker.greet() if key == "server" else speaker.ask(method, {}))
             meta = body.get("_meta", {})
             sent = {name: beside[key] for name, beside in zip(names, generated, strict=True) if key in beside}
-            assert len([entry for entry in body[key] if KEPT.items() <= entry.items()]) == len(names)
+            if key != "server":
+                assert len([entry for entry in body[key] if KEPT.items() <= entry.items()]) == len(names)
             for name, (top, inner) in sent.items():
                 (own,) = meta.get(LISTS, {}).get(name, [{}])
                 assert {**unknown(body), **own}.items() >= top.items(), method

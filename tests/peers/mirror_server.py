@@ -37,7 +37,9 @@ LISTS: Message = {
 
 
 def MIRROR(era: str, beside: Message | None = None) -> Message:  # noqa: N802  (reads as the constant that it nearly is)
-    """Its configuration; `beside` are fields beside the entries of its lists, by the key of the entries."""
+    """Its configuration; `beside` are fields beside the entries of its lists, by the key of the entries,
+    and those of its greeting, as `server`.
+    """
     return {"command": sys.executable, "args": [str(Path(__file__)), era, json.dumps(beside or {})]}
 
 
@@ -80,6 +82,7 @@ class Mirror:
 
     def greet(self, method: str) -> Message | None:
         about: Message = {"capabilities": CAPABILITIES, "serverInfo": {"name": "mirror", "version": "1"}}
+        about |= self.beside.get("server", {})
         if method == "server/discover" and self.modern:
             tasks: Message = {"extensions": {"io.modelcontextprotocol/tasks": {}, **CAPABILITIES["extensions"]}}
             return {**about, "supportedVersions": ["2026-07-28"], "capabilities": {**CAPABILITIES, **tasks}}

@@ -27,6 +27,8 @@ async def read_listing(server: str, greeting: Greeting, ask: Ask, max_tools: int
     """Ask `server` for all its lists. Raises what `ask` raises for tools; the other lists are optional."""
     offered = greeting.capabilities
     pages = _Pages(ask, max_tools, max_pages)
+    if greeting.fields and not exceeds([greeting.fields]):
+        pages.fields["server"] = (greeting.fields,)
     raw_tools = await pages.read("tools/list", "tools")
     resources = templates = prompts = ()
     if "resources" in offered:

@@ -312,17 +312,21 @@ class Protocol:
         if request.client is not None:
             name = client_name(request.params.get("clientInfo"))
             request.client.introduce(as_object(request.params.get("capabilities")), name, version)
+        capabilities = await self._capabilities(caller)
         return {
+            **self.verbs.addresses.fields("server", caller.principal),
             "protocolVersion": version,
-            "capabilities": {**await self._capabilities(caller), "tasks": tasks_methods.LEGACY_CAPABILITY},
+            "capabilities": {**capabilities, "tasks": tasks_methods.LEGACY_CAPABILITY},
             "serverInfo": SERVER_INFO,
             "instructions": await self._instructions(caller),
         }
 
     async def discover(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
+        capabilities = await self._capabilities(caller)
         return {
+            **self.verbs.addresses.fields("server", caller.principal),
             "supportedVersions": [MODERN_VERSION],
-            "capabilities": await self._capabilities(caller),
+            "capabilities": capabilities,
             "instructions": await self._instructions(caller),
         }
 

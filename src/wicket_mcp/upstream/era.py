@@ -36,6 +36,11 @@ LEGACY_CAPABILITIES: JsonObject = {
 """The client capabilities that we declare to a legacy upstream: we forward its questions to the caller."""
 BEHIND = "wicket/protocolVersion"
 """In the `_meta` of a gateway's answer to `server/discover` for a server that it runs: the server's own version."""
+_KNOWN = frozenset({"protocolVersion", "supportedVersions", "capabilities", "serverInfo", "instructions", "_meta"}) | {
+    "ttlMs",
+    "cacheScope",
+    "resultType",
+}
 SILENCE = 5.0  # seconds after which a silent upstream also gets the handshake
 
 
@@ -59,6 +64,8 @@ class Greeting(msgspec.Struct, frozen=True):
     instructions: str = ""
     behind: str = ""
     """The server's own version, if another gateway runs it and speaks to us in the modern era."""
+    fields: JsonObject = msgspec.field(default_factory=dict[str, Any])
+    """Fields of its answer that Wicket does not know, and what is in its `_meta`."""
 
     @property
     def modern(self) -> bool:
@@ -146,7 +153,15 @@ async def _discover(connection: Connection, server: str) -> Greeting | None:
         as_object(info),
         as_text(answer.get("instructions")),
         as_text(as_object(answer.get("_meta")).get(BEHIND)),
+        _unknown_fields(answer),
     )
+
+
+def _unknown_fields(answer: JsonObject) -> JsonObject:
+    fields = {name: value for name, value in answer.items() if name not in _KNOWN}
+    meta = as_object(answer.get("_meta"))
+    meta = {name: value for name, value in meta.items() if name not in (META_SERVER_INFO, BEHIND)}
+    return {**fields, "_meta": meta} if meta else fields
 
 
 async def _request_discovery(connection: Connection) -> JsonObject:
@@ -180,4 +195,5 @@ async def _initialize(connection: Connection, server: str, capabilities: JsonObj
         as_object(answer.get("capabilities")),
         as_object(answer.get("serverInfo")),
         as_text(answer.get("instructions")),
+        fields=_unknown_fields(answer),
     )
