@@ -6,9 +6,11 @@ import hashlib
 import html
 import json
 import re
+import sqlite3
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -200,6 +202,22 @@ async def test_two_refreshes_at_once_are_a_replay(open_gateway: OpenGateway) -> 
         (grant,) = await gateway.store.grants()
         assert grant.revoked_at is not None
         assert [await client.status(body["access_token"]) for body in won] == [401] * len(won)
+
+
+async def test_a_full_disk_costs_no_client_its_tokens(open_gateway: OpenGateway, state: Path) -> None:
+    async with flow(open_gateway) as (client, _):
+        await client.register()
+        _, issued = await client.redeem(await client.code())
+        [database] = state.glob("*.db")
+        with closing(sqlite3.connect(database)) as other:
+            other.execute("CREATE TRIGGER full BEFORE INSERT ON oauth_ticket BEGIN SELECT RAISE(ABORT, 'full'); END")
+            other.commit()
+            status, problem = await client.refresh(issued["refresh_token"])
+            assert (status, problem["error"]) == (503, "temporarily_unavailable")
+            assert issued["refresh_token"] not in json.dumps(problem)
+            other.execute("DROP TRIGGER full")
+            other.commit()
+        assert (await client.refresh(issued["refresh_token"]))[0] == 200
 
 
 async def test_a_code_counts_once(open_gateway: OpenGateway) -> None:

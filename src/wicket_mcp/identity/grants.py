@@ -195,18 +195,24 @@ class Grants:
 
     async def redeem(self, code: str, client: str, redirect_uri: str, verifier: str) -> Issued:
         """Tokens for a code. Raises OAuthError."""
-        ticket, grant = await self._use(code, "code", client)
+        ticket, grant = await self._find(code, "code", client)
+        problem = ""
         if redirect_uri and redirect_uri != ticket.body["redirect_uri"]:
-            raise OAuthError("invalid_grant", "The redirect address is not the one that was approved.")
+            problem = "The redirect address is not the one that was approved."
         proof = _text(hashlib.sha256(verifier.encode("utf-8", "replace")).digest())
         if not 43 <= len(verifier) <= 128 or not hmac.compare_digest(proof, ticket.body["challenge"]):
-            raise OAuthError("invalid_grant", "The code verifier does not match.")
-        return await self._issue_pair(grant, grant.scopes)
+            problem = problem or "The code verifier does not match."
+        if problem:
+            await self._use(ticket, grant)
+            raise OAuthError("invalid_grant", problem)
+        return await self._exchange(ticket, grant, grant.scopes)
 
     async def refresh(self, token: str, client: str, scopes: Collection[str]) -> Issued:
         """New tokens for a refresh token, which is used up by this. Raises OAuthError."""
-        _, grant = await self._use(token, "refresh", client, scopes)
-        return await self._issue_pair(grant, frozenset(scopes) or grant.scopes)
+        ticket, grant = await self._find(token, "refresh", client)
+        if not grant.scopes.issuperset(scopes):
+            raise OAuthError("invalid_scope", "More than was approved.")
+        return await self._exchange(ticket, grant, frozenset(scopes) or grant.scopes)
 
     async def principal(self, token: str, base: str) -> Principal | None:
         """The principal of an access token; None if it is not ours. Raises InvalidToken if it has ended."""
@@ -259,38 +265,41 @@ class Grants:
             with suppress(UnknownName):
                 await self.revoke(grant.id, "the client signed out", grant.principal)
 
-    async def _use(
-        self, text: str, kind: str, client: str, scopes: Collection[str] = ()
-    ) -> tuple[StoredTicket, StoredGrant]:
-        """Use a code or refresh token; returns it and its grant. Raises OAuthError; a replay ends the grant.
-
-        A request for other scopes than the approved ones is rejected before the token is used up.
-        """
-        now = self._clock()
+    async def _find(self, text: str, kind: str, client: str) -> tuple[StoredTicket, StoredGrant]:
+        """A valid code or refresh token and its grant. Raises OAuthError; a replay ends the grant."""
         ticket = await self._store.ticket(digest_of(text))
         grant = await self._store.grant(ticket.grant) if ticket is not None and ticket.kind == kind else None
         if ticket is None or grant is None or grant.client != client or grant.revoked_at is not None:
             raise OAuthError("invalid_grant", f"This {kind} is not valid.")
-        if ticket.used_at is None and not grant.scopes.issuperset(scopes):
-            raise OAuthError("invalid_scope", "More than was approved.")
-        before = await self._store.use_ticket(ticket.digest, now)
-        if before is None or before.used_at is not None:
-            with suppress(UnknownName):  # another replay was quicker
-                await self.revoke(grant.id, f"a {kind} was used twice", grant.principal)
-            raise OAuthError(
-                "invalid_grant", f"This {kind} was used before; all tokens that came from it were revoked."
-            )
-        if now >= ticket.expires_at or await self._holders.holder(grant.credential) is None:
+        if ticket.used_at is not None:
+            raise await self._end_replayed(ticket, grant)
+        if self._clock() >= ticket.expires_at or await self._holders.holder(grant.credential) is None:
             raise OAuthError("invalid_grant", f"This {kind} has expired.")
         return ticket, grant
 
-    async def _issue_pair(self, grant: StoredGrant, scopes: frozenset[str]) -> Issued:
+    async def _exchange(self, ticket: StoredTicket, grant: StoredGrant, scopes: frozenset[str]) -> Issued:
+        """Tokens for a code or refresh token. It is used up last, so that a full disk costs nobody their sign-in; until
+        then, nobody has the new tokens.
+        """
         now = self._clock()
-        if not await self._store.touch_grant(grant.id, now, now + REFRESH_LIFE):
-            raise OAuthError("invalid_grant", "This grant was revoked.")
         access = await self._issue(ACCESS, "access", grant.id, {"scopes": sorted(scopes)}, ACCESS_LIFE)
         refresh = await self._issue(REFRESH, "refresh", grant.id, {}, REFRESH_LIFE)
+        if not await self._store.touch_grant(grant.id, now, now + REFRESH_LIFE):
+            raise OAuthError("invalid_grant", "This grant was revoked.")
+        await self._use(ticket, grant)
         return Issued(access, refresh, scopes)
+
+    async def _use(self, ticket: StoredTicket, grant: StoredGrant) -> None:
+        """Raises OAuthError if another request was quicker: then the grant ends."""
+        before = await self._store.use_ticket(ticket.digest, self._clock())
+        if before is None or before.used_at is not None:
+            raise await self._end_replayed(ticket, grant)
+
+    async def _end_replayed(self, ticket: StoredTicket, grant: StoredGrant) -> OAuthError:
+        with suppress(UnknownName):  # another replay was quicker
+            await self.revoke(grant.id, f"a {ticket.kind} was used twice", grant.principal)
+        words = f"This {ticket.kind} was used before; all tokens that came from it were revoked."
+        return OAuthError("invalid_grant", words)
 
     async def _issue(self, prefix: str, kind: str, grant: str, body: JsonObject, life: float) -> str:
         text, now = prefix + secrets.token_urlsafe(32), self._clock()

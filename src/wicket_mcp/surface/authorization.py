@@ -348,6 +348,8 @@ class Authorization:
         except BadArguments as problem:
             code = "invalid_redirect_uri" if "redirect" in problem.message else "invalid_client_metadata"
             status, body = 400, {"error": code, "error_description": str(problem)}
+        except WicketError as problem:  # such as a full disk
+            status, body = 503, {"error": "temporarily_unavailable", "error_description": problem.message}
         await send_json(exchange.send, status, body, _ANYBODY)
 
     async def _token(self, fields: Mapping[str, str]) -> Issued:
