@@ -1,5 +1,6 @@
 """Traces: one from a client through the gateway to a server, named by the conventions, seen by a collector."""
 
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
@@ -8,8 +9,10 @@ from tests.gateway.serving import META, raw_client, serve_http
 from tests.gateway.test_http import legacy_session
 
 pytest.importorskip("opentelemetry.proto", reason="the protocol's own classes are not installed")
+from tests.peers.counting_servers import CountingServer
 from tests.peers.otlp_receiver import Received, attributes, collector
 from tests.surface.loaded import modules_of_a_served_gateway
+from tests.telemetry.conventions import ATTRIBUTES, BOUNDS, METRICS, find_faults
 
 from wicket_mcp.codec import decode
 from wicket_mcp.errors import Denied
@@ -58,6 +61,39 @@ async def test_one_trace_leads_from_the_client_to_the_server(open_gateway: OpenG
     everything = {name for span in received.spans for name in attributes(span)}
     assert everything <= NAMES
     assert not {"gen_ai.tool.call.arguments", "gen_ai.tool.call.result"} & everything
+
+
+@pytest.mark.parametrize("content", [False, True])
+async def test_every_span_and_metric_is_as_the_conventions_say(open_gateway: OpenGateway, content: bool) -> None:
+    source = "return echo.echo({message = 'one'})"
+    script = {"name": "run_script", "arguments": {"language": "lua", "code": source}}
+    with collector() as received:
+        settings = {"endpoint": received.address, "content": content}
+        async with CountingServer() as remote, AsyncExitStack() as stack:
+            servers = {"echo": peer("Echo"), "far": {"url": remote.url}}
+            gateway = await stack.enter_async_context(open_gateway(servers, trace=settings))
+            client = await stack.enter_async_context(raw_client(await stack.enter_async_context(serve_http(gateway))))
+            session = await legacy_session(client)
+            calls = [call("echo.echo", message="x"), call("far.echo", message="x"), call("echo.fails")]
+            calls += [call("echo.refuses"), call("echo.nothing"), ("tools/call", script), ("tools/list", {})]
+            calls += [("resources/read", {"uri": "mcp://echo/memo://one"}), ("prompts/get", {"name": "none"})]
+            calls += [("ping", {}), ("no/such", {}), ("resources/list", {}), ("prompts/list", {})]
+            for number, (method, params) in enumerate(calls):
+                message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+                await client.post(message, session)
+    assert {span.kind for span in received.spans} == {SERVER, CLIENT}
+    for span in received.spans:
+        faults = find_faults(span.kind, span.name, attributes(span), content=content)
+        assert faults == [], (span.name, attributes(span))
+    seen = {name for span in received.spans for name in attributes(span)}
+    opt_in = {name for name, known in ATTRIBUTES.items() if known.opt_in}
+    assert seen >= set(ATTRIBUTES) - (set() if content else opt_in)
+    assert received.metrics.keys() == METRICS.keys()
+    for name, metric in received.metrics.items():
+        assert metric.unit == "s"
+        for point in metric.histogram.data_points:
+            assert tuple(point.explicit_bounds) == BOUNDS
+            assert {label.key for label in point.attributes} <= METRICS[name]
 
 
 async def test_failures_are_errors_where_the_conventions_say_so(open_gateway: OpenGateway) -> None:
