@@ -4,7 +4,7 @@ Loaded only when HTTP is served. Knows the gateway's public parts and the surfac
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, closing
 from functools import partial
 from pathlib import Path
@@ -31,7 +31,7 @@ from wicket_mcp.surface.server import LAST_CALL, Server, address_of, listen, lis
 from wicket_mcp.surface.sessions import Sessions
 from wicket_mcp.surface.sign_in import SignIn
 from wicket_mcp.surface.streamable_http import StreamableHttp
-from wicket_mcp.surface.under_way import UnderWayPage
+from wicket_mcp.surface.under_way import ConnectedClient, UnderWayPage
 from wicket_mcp.telemetry.loop_lag import LoopLag
 from wicket_mcp.telemetry.metrics import Values
 
@@ -94,6 +94,33 @@ async def serve_http(
         if gateway.config.http.leave_after and not serving.done():
             await asyncio.wait({serving}, timeout=gateway.config.http.leave_after)
         front.end_conversations()
+        server.stop()
+        await serving
+
+
+async def serve_dashboard(
+    gateway: "Gateway",
+    stop: asyncio.Event,
+    token: str,
+    listener: socket,
+    clients: Callable[[], Sequence[ConnectedClient]],
+) -> None:
+    """Serve the dashboard alone until `stop` is set, for a gateway whose clients do not come over HTTP."""
+    http = gateway.config.http
+    here, ui_sessions = look_here(gateway, clients), UiSessions(gateway.store)
+
+    def make() -> Mount:
+        from wicket_mcp.surface.dashboard.mount import Dashboard  # noqa: PLC0415  (for those who open it)
+
+        source = source_of(gateway, here, lambda: f"http://{http.host}:{http.port}/mcp", lambda: None)
+        return Dashboard(source, ui_sessions, app.identify, token, lambda: None)
+
+    guard = Guard(replace(http, host=listener.getsockname()[0]), token, gateway.registry.keys)
+    app = App((LazyDashboard(make),), guard, gateway.audit.reject)
+    server = Server(app)
+    with closing(listener):
+        serving = gateway.tasks.start(server.serve([listener]), "dashboard", awaited=True)
+        await stop.wait()
         server.stop()
         await serving
 

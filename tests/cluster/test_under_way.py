@@ -1,7 +1,8 @@
-"""The dashboard of one replica shows what is under way at all of them."""
+"""The dashboard of one replica shows what happens at all of them."""
 
 import asyncio
 import os
+import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ import aiohttp
 from tests.cluster.house import Replica, replicas
 from tests.conftest import peer
 from tests.gateway.serving import TOKEN, Raw
+from tests.gateway.test_faults import gone
+from tests.gateway.test_http import INITIALIZE
 from tests.peers.postgres import Postgres
 
 
@@ -47,3 +50,32 @@ async def test_each_replica_shows_the_calls_of_all(postgres: Postgres, tmp_path:
         await slow
         async with http.get(f"{second.address}/ui/activity?live=1") as page:
             assert "<strong>x.slow</strong>" not in await page.text()
+
+
+async def test_each_replica_shows_and_stops_a_server_that_another_runs(postgres: Postgres, tmp_path: Path) -> None:
+    jar = aiohttp.CookieJar(unsafe=True)
+    async with (
+        replicas(tmp_path, postgres.database(), {"x": peer("DiesMidCall"), "y": peer("Echo")}, count=2) as house,
+        aiohttp.ClientSession(cookie_jar=jar) as http,
+    ):
+        first, second = house.replicas
+        number = int(await call(http, first, "y.pid"))
+        await call(http, first, "x.slow")  # its last words are heard by the replica that ran it
+        await Raw(http, f"{first.address}/mcp").post(INITIALIZE)
+        await http.post(f"{second.address}/ui/sign-in", data={"token": TOKEN})
+
+        async def read(path: str) -> str:
+            async with http.get(f"{second.address}{path}") as page:
+                assert page.status == 200
+                return await page.text()
+
+        assert "about to die of natural causes" in await read("/ui/servers/x")
+        text = await read("/ui/servers/y")
+        assert 'class="state ready"' in text
+        assert "stdio 2025-11-25" in text
+        assert "<td>2025-06-18</td><td>http</td>" in await read("/ui/access")
+        (csrf,) = {*re.findall('name="csrf" value="([^"]+)"', text)}
+        async with http.post(f"{second.address}/ui/servers/y/stop", data={"csrf": csrf}) as stopped:
+            assert stopped.status == 200
+        await gone(number)
+        assert int(await call(http, second, "y.pid")) != number

@@ -1,7 +1,7 @@
 """`wicket dashboard`: open the pages of a gateway that runs, signed in."""
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -9,13 +9,16 @@ from wicket_mcp.cli.common import ConfigOption, VerboseOption, read
 from wicket_mcp.cli.output import note, say
 from wicket_mcp.errors import Unavailable
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 
 def dashboard(
     browser: Annotated[bool, typer.Option("--open/--no-open", help="Open a browser, or only print the link.")] = True,
     config: ConfigOption = None,
     verbose: VerboseOption = False,
 ) -> None:
-    """Open the dashboard of the running gateway (wicket serve --http).
+    """Open the dashboard of the running gateway (wicket serve --http), or of the daemon that clients share.
 
     The link works once, within a minute, and does not contain the token.
 
@@ -30,10 +33,10 @@ def dashboard(
     token, _ = load_token(settings.state_path)
     host = settings.http.host if settings.http.host not in ("0.0.0.0", "::") else "127.0.0.1"  # noqa: S104  (compared)
     root = f"http://{f'[{host}]' if ':' in host else host}:{settings.http.port}"
-    if not _is_served(root):
+    if not _is_served(root) and not (root := _ask_daemon(settings.path)):
         raise Unavailable(
             "wicket",
-            f"No gateway answers at {root}.",
+            f"No gateway answers at http://{host}:{settings.http.port}, and no client has started a daemon.",
             hint="Start one: wicket serve --http",
         )
     link = f"{root}/ui/sign-in?code={sign_link(token)}"
@@ -41,6 +44,16 @@ def dashboard(
         note("The dashboard is open in your browser.")
     else:
         say(link)
+
+
+def _ask_daemon(config: "Path | None") -> str:
+    """The address of the dashboard of the daemon that serves this configuration; empty if there is none."""
+    from wicket_mcp.daemon.control import ask, find_daemons
+
+    for path, about in find_daemons():
+        if about["config"] == str(config) and not about["retired"]:
+            return str(ask(path, "dashboard").get("address", ""))
+    return ""
 
 
 def _is_served(root: str) -> bool:

@@ -28,7 +28,7 @@ def find_daemons(folder: Path | None = None) -> Iterator[tuple[Path, JsonObject]
 
 
 def ask(path: Path, question: str) -> JsonObject:
-    """The answer of the daemon at `path` to `status` or `stop`; empty if there is no daemon."""
+    """The answer of the daemon at `path` to `status`, `stop` or `dashboard`; empty if there is no daemon."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
         sock.settimeout(PATIENCE)
         try:

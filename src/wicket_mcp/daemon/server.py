@@ -14,7 +14,7 @@ import socket
 import time
 from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from wicket_mcp import __version__
 from wicket_mcp.app import Gateway
@@ -29,6 +29,9 @@ from wicket_mcp.surface.socket_client import SocketClient
 from wicket_mcp.surface.stdio import DRAIN
 from wicket_mcp.tasks import Tasks
 from wicket_mcp.telemetry.log import LineHandler
+
+if TYPE_CHECKING:
+    from wicket_mcp.surface.under_way import ConnectedClient
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +58,8 @@ class Daemon:
         self._idle = float(os.environ.get("WICKET_DAEMON_IDLE") or IDLE)
         self._clients: set[SocketClient] = set()
         self._connections = 0
+        self._dashboard = ""
+        """Its address, once it is served."""
         self._unused_since = self._started = time.monotonic()
         self._installed_version: str | None = installation()
         self._changed: str | None = self._installed_version
@@ -107,9 +112,30 @@ class Daemon:
             self._on_left()
             if fields[0] == "stop":
                 self._stop.set()
+        elif kind == "wicket-control" and fields == ["dashboard"]:
+            transport.write(encode({"address": self._open_dashboard()}) + b"\n")
+            transport.close()
+            self._on_left()
         else:
             _refuse(transport, "another version of wicket is running here")
             self._on_left()
+
+    def _open_dashboard(self) -> str:
+        """The address of the dashboard, which is served once somebody asks for it, on this machine only."""
+        if not self._dashboard:
+            from wicket_mcp.serving import serve_dashboard  # noqa: PLC0415  (for those who open it)
+            from wicket_mcp.surface.guard import load_token  # noqa: PLC0415
+            from wicket_mcp.surface.server import address_of, listen  # noqa: PLC0415
+
+            token, _ = load_token(self._gateway.config.state_path)
+            listener = listen("127.0.0.1", 0)
+            self._dashboard = address_of(listener)
+            work = serve_dashboard(self._gateway, self._stop, token, listener, self._list_clients)
+            self._tasks.start(work, "dashboard")
+        return self._dashboard
+
+    def _list_clients(self) -> "list[ConnectedClient]":
+        return [client.describe() for client in self._clients]
 
     async def _serve(self, transport: asyncio.Transport, fields: list[str], early: bytes) -> None:
         """Serve one client from its first message to its last."""

@@ -7,14 +7,18 @@ its roots only during a call, so it shares no server that could ask for them.
 
 import asyncio
 import secrets
+import time
 from collections.abc import Callable
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from wicket_mcp.errors import WicketError
 from wicket_mcp.model import JsonObject, Principal
 from wicket_mcp.surface.outbox import Counters
 from wicket_mcp.surface.protocol import Protocol, Request
 from wicket_mcp.surface.stdio import DuplexClient
+
+if TYPE_CHECKING:
+    from wicket_mcp.surface.under_way import ConnectedClient
 
 ROOTS_WITHIN = 3.0
 """Seconds in which a client must state its roots; after that it shares no server."""
@@ -36,6 +40,7 @@ class SocketClient(DuplexClient):
         session = secrets.token_hex(8)
         super().__init__(protocol, principal, counters, session, f"wicket-{session}-")
         self._said_goodbye = False
+        self._began = time.monotonic()
         self._settle_roots = settle_roots
         self._asking: asyncio.Task[None] | None = None
         """Asks for the client's roots; requests wait until it has ended."""
@@ -43,6 +48,13 @@ class SocketClient(DuplexClient):
     def attach(self, transport: asyncio.Transport) -> None:
         super().attach(transport)
         transport.set_protocol(self)
+
+    def describe(self) -> "ConnectedClient":
+        """This client, for the dashboard."""
+        from wicket_mcp.surface.under_way import ConnectedClient  # noqa: PLC0415  (for those who open it)
+
+        seconds = time.monotonic() - self._began
+        return ConnectedClient(self.principal.name, self._legacy.name, self._legacy.version, "stdio", seconds)
 
     def order(self, order: str, words: str = "") -> None:
         """Send the shim an order that its client does not see, on one line."""
