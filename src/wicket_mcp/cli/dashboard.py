@@ -18,8 +18,9 @@ def dashboard(
     config: ConfigOption = None,
     verbose: VerboseOption = False,
 ) -> None:
-    """Open the dashboard of the running gateway (wicket serve --http), or of the daemon that clients share.
+    """Open the dashboard of the running gateway, or of the daemon.
 
+    That is the gateway of wicket serve --http or, if there is none, the daemon that clients over stdio share.
     The link works once, within a minute, and does not contain the token.
 
     Example: wicket dashboard

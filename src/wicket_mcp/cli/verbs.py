@@ -44,7 +44,7 @@ VERBS = (
     Verb("serve", USE, "serve:serve", "Serve one client over stdio, or any number over HTTP."),
     Verb("daemon", USE, "daemon:app", "Show or stop the daemon that clients share, or read its log."),
     Verb("service", USE, "service:app", "Let systemd or launchd run wicket serve --http."),
-    Verb("dashboard", USE, "dashboard:dashboard", "Open the dashboard of the running gateway (wicket serve --http)."),
+    Verb("dashboard", USE, "dashboard:dashboard", "Open the dashboard of the running gateway, or of the daemon."),
     Verb("status", KEEP, "status:status", "Show what is configured and known, without starting anything."),
     Verb("top", KEEP, "top:top", "Show what servers are doing: calls of the last minute, until Ctrl-C."),
     Verb("logs", KEEP, "logs:logs", "Show who called what, with what outcome."),
