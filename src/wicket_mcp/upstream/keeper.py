@@ -12,7 +12,7 @@ import logging
 import os
 import signal
 import subprocess
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
 
 from wicket_mcp.upstream.control_group import ControlGroups
 
@@ -44,40 +44,45 @@ class Keeper:
     """Knows every process group that must not outlive us."""
 
     def __init__(self) -> None:
-        self._groups: dict[int, Path | None] = {}
-        """The running process groups, each with its control group."""
+        self._groups: set[int] = set()
+        """The running process groups."""
         self._control: ControlGroups | None = None
+        self._thread: ThreadPoolExecutor | None = None
+        """Moves processes between control groups, for which the kernel may take ten milliseconds, in order."""
         self._shell: subprocess.Popen[bytes] | None = None
 
     def __repr__(self) -> str:
         return f"<Keeper {len(self._groups)} groups>"
 
     def add(self, group: int) -> None:
-        if self._shell is None:
+        if self._shell is None and self._control is None:
             self._control = ControlGroups.make()
-        self._groups[group] = self._control.place(group) if self._control is not None else None
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix="wicket-groups") if self._control else None
+        self._groups.add(group)
+        if self._control is not None and self._thread is not None:
+            self._thread.submit(self._control.place, group)
         self._tell(f"+ {group}\n")
 
     def kill(self, group: int) -> None:
         """Kill all processes of a server, including those that left its process group."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(group, signal.SIGKILL)
-        control = self._groups.get(group)
-        if self._control is not None and control is not None:
-            self._control.kill(control)
+        if self._control is not None and self._thread is not None and group in self._groups:
+            self._thread.submit(self._control.kill, self._control.home / str(group))
 
     def drop(self, group: int) -> None:
         """The group has ended: kill everything that it left behind."""
         if group in self._groups:
             self.kill(group)
-            del self._groups[group]
+            self._groups.discard(group)
             self._tell(f"- {group}\n")
 
     async def close(self) -> None:
         """Stop: no server is running any more."""
-        if self._control is not None:
-            await asyncio.to_thread(self._control.close)
-            self._control = None
+        control, thread, self._control, self._thread = self._control, self._thread, None, None
+        if control is not None and thread is not None:
+            await asyncio.get_running_loop().run_in_executor(thread, control.close)
+            thread.shutdown()
         shell, self._shell = self._shell, None
         if shell is not None and shell.stdin is not None:
             with contextlib.suppress(OSError):
