@@ -43,7 +43,15 @@ def test_names_come_from_the_stored_catalogue_and_nothing_starts(known: Shell, s
 
 def test_verbs_and_clients_complete_too(shell: Shell) -> None:
     assert completed(shell, "desc") == ["describe"]
-    assert completed(shell, "import", "c") == ["claude-desktop", "claude-code", "cursor", "codex", "cline", "copilot"]
+    assert completed(shell, "import", "c") == [
+        "claude-desktop",
+        "claude-code",
+        "cursor",
+        "codex",
+        "cline",
+        "copilot",
+        "copilot-jetbrains",
+    ]
 
 
 def test_nothing_to_read_is_no_suggestion_and_no_error(shell: Shell) -> None:
