@@ -23,6 +23,7 @@ from wicket_mcp.calls.profile_budgets import ProfileBudgets, afford, charge, lim
 from wicket_mcp.calls.sign_in import sign_in
 from wicket_mcp.calls.watches import Watches
 from wicket_mcp.catalog.addresses import Addresses
+from wicket_mcp.catalog.failures import lacks_something
 from wicket_mcp.catalog.instructions import inline_signatures, instructions
 from wicket_mcp.catalog.listing import fingerprint
 from wicket_mcp.codec import encode
@@ -155,7 +156,9 @@ class Rooms(msgspec.Struct, frozen=True):
             with suppress(WicketError):  # without its state Wicket still answers
                 text = await library.store.load_note(key)
         if text is None:
-            text = instructions(snapshot.view(reader), words)
+            unlisted = [server for name, server in servers.items() if name not in snapshot.listings]
+            unusable = {server.name for server in unlisted if lacks_something(server, self.config.base_dir)}
+            text = instructions(snapshot.view(reader), words, unusable)
             if len(snapshot.listings) == len(servers):
                 with suppress(WicketError):
                     await library.store.save_note(key, text)

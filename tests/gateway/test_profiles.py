@@ -263,6 +263,17 @@ async def test_a_server_that_failed_is_marked_in_the_instructions(open_gateway: 
         assert "- gone [unavailable]" in text
 
 
+async def test_a_server_that_obviously_cannot_start_is_marked_before_anyone_tried(open_gateway: OpenGateway) -> None:
+    servers: dict[str, Server] = {
+        "git": replay("git"),
+        "absent": {"command": "surely-not-installed-anywhere"},
+        "unset": {"command": "true", "env": {"KEY": "${SURELY_NOT_SET_ANYWHERE}"}},
+    }
+    async with open_gateway(servers) as gateway:
+        text = await gateway._rooms.instructions()  # pyright: ignore[reportPrivateUsage]
+        assert text.splitlines()[-3:] == ["- git", "- absent [unavailable]", "- unset [unavailable]"]
+
+
 async def test_who_is_held_to_a_profile_sees_no_other(open_gateway: OpenGateway) -> None:
     profiles = {"work": {"servers": ["git"], "keys": ["agent"]}, "other": {"servers": ["time"]}}
     async with open_gateway({"git": replay("git"), "time": replay("time")}, profiles=profiles) as gateway:

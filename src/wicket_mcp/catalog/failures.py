@@ -1,8 +1,15 @@
 """Why a server is missing, in a few words: for an answer or a command that is about something else.
 
-Knows the wording of our own errors only. `wicket doctor` and `wicket servers` show the whole text.
+Knows the wording of our own errors, and what a server obviously lacks. `wicket doctor` and `wicket servers` show the
+whole text.
 """
 
+import os
+import shutil
+from pathlib import Path
+
+from wicket_mcp.config.model.config import ServerConfig
+from wicket_mcp.config.read.secrets import missing_secrets
 from wicket_mcp.schema.descriptions import shorten
 
 _LONGEST = 80
@@ -17,3 +24,13 @@ def summarize_failure(server: str, problem: str) -> str:
 def is_news(before: str | None, problem: str) -> bool:
     """Whether a server fails for another reason than before; that it has failed again is not news."""
     return before is None or before.partition("\n")[0].partition(". ")[0].rstrip(".") not in problem
+
+
+def lacks_something(server: ServerConfig, base_dir: Path) -> bool:
+    """Whether a server cannot start, as far as that is known without trying: a variable or its command is missing."""
+    if missing_secrets(server, os.environ, base_dir):
+        return True
+    command = server.command or ""
+    if not command or set(command) & set("/\\$~"):  # a path may depend on the folder; let the start decide
+        return False
+    return shutil.which(command, path=server.env.get("PATH")) is None

@@ -4,7 +4,7 @@ Built from the catalogue, never a fixed text, and byte-identical for the same ca
 every prompt, where a changed byte invalidates the whole cache.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from wicket_mcp.catalog.view import View
@@ -28,22 +28,24 @@ def purpose(config: ServerConfig, listing: Listing | None, limit: int = _PURPOSE
     return first_sentence(str(words), limit)
 
 
-def capability_index(view: View, budget: int = INDEX_BUDGET, *, brief: bool = False) -> str:
+def capability_index(
+    view: View, budget: int = INDEX_BUDGET, *, brief: bool = False, unusable: Collection[str] = ()
+) -> str:
     """The servers with purpose and number of tools; if space is short, only names and numbers, largest first.
 
     With `brief`, for every prompt, only purposes that the user wrote are shown, because a server's own text is
-    untrusted; if space is short, only names.
+    untrusted; if space is short, only names. `unusable` servers are marked like those that failed.
     """
     servers = view.servers
     counts = {name: len(view.by_server.get(name, ())) for name in servers}
-    full = [_line(config, view, counts[name], own_words=brief) for name, config in servers.items()]
+    full = [_line(config, view, counts[name], own_words=brief, unusable=unusable) for name, config in servers.items()]
     if sum(len(line) + 1 for line in full) <= budget:
         return "\n".join(full)
     ordered = sorted(servers, key=lambda name: (-counts[name], name))
     items: list[str] = []
     room = budget
     for name in ordered:
-        item = f"{name} {counts[name]}" if counts[name] and not brief else f"{name}{_mark(view, name)}"
+        item = f"{name} {counts[name]}" if counts[name] and not brief else f"{name}{_mark(view, name, unusable)}"
         if len(item) + 2 > room:
             break
         items.append(item)
@@ -52,13 +54,15 @@ def capability_index(view: View, budget: int = INDEX_BUDGET, *, brief: bool = Fa
     return f"{', '.join(items)}{f' and {omitted} more' if omitted else ''}"
 
 
-def instructions(view: View, guide: str) -> str:
-    """The text that a client gets about this gateway when it connects; `guide` describes the tools that it sees."""
+def instructions(view: View, guide: str, unusable: Collection[str] = ()) -> str:
+    """The text that a client gets about this gateway when it connects; `guide` describes the tools that it sees.
+
+    `unusable` are servers that were never listed and obviously cannot start.
+    """
     total, servers = len(view.tools), len(view.servers)
     amount = f"{total:,} tools of {servers} servers" if total else f"the tools of {servers} servers"
-    return (
-        f"Behind the visible tools are {amount}: {guide} {_advice(total)}Servers:\n{capability_index(view, brief=True)}"
-    )
+    index = capability_index(view, brief=True, unusable=unusable)
+    return f"Behind the visible tools are {amount}: {guide} {_advice(total)}Servers:\n{index}"
 
 
 def _advice(total: int) -> str:
@@ -84,11 +88,13 @@ def inline_signatures(view: View) -> str:
     )
 
 
-def _line(config: ServerConfig, view: View, count: int, *, own_words: bool) -> str:
+def _line(config: ServerConfig, view: View, count: int, *, own_words: bool, unusable: Collection[str] = ()) -> str:
     words = purpose(config, None if own_words else view.listings.get(config.name))
-    return f"- {config.name}{f' ({count})' if count else _mark(view, config.name)}{f': {words}' if words else ''}"
+    state = f" ({count})" if count else _mark(view, config.name, unusable)
+    return f"- {config.name}{state}{f': {words}' if words else ''}"
 
 
-def _mark(view: View, server: str) -> str:
+def _mark(view: View, server: str, unusable: Collection[str]) -> str:
     """Marks a server that failed and was never listed. The reason is left out: it may be the server's own text."""
-    return " [unavailable]" if server in view.failures and server not in view.listings else ""
+    failed = server in view.failures or server in unusable
+    return " [unavailable]" if failed and server not in view.listings else ""
