@@ -1,5 +1,7 @@
 """Metrics: what Prometheus reads, that its own tool accepts it, and that it is true."""
 
+import asyncio
+import contextlib
 import re
 import shutil
 import subprocess
@@ -15,7 +17,10 @@ from tests.peers.postgres import free_port
 
 from wicket_mcp import Gateway
 from wicket_mcp.codec import decode
+from wicket_mcp.errors import WicketError
+from wicket_mcp.model import Silent
 from wicket_mcp.observing import MAX_TOOLS, CallCounter
+from wicket_mcp.request import tool_call
 from wicket_mcp.store.model import AuditQuery, CallRecord
 from wicket_mcp.telemetry.metrics import FAMILIES, Metrics, render
 
@@ -80,6 +85,40 @@ async def test_what_goes_on_is_read_when_somebody_asks(open_gateway: OpenGateway
         await gateway.call("echo.release")
         await slow
         assert values((await scrape(client))[1])["wicket_calls_in_flight"] == 0
+
+
+async def test_what_was_counted_and_never_read_is_a_metric(
+    open_gateway: OpenGateway, caplog: pytest.LogCaptureFixture
+) -> None:
+    servers = {"noisy": peer("WritesGarbage"), "dead": peer("ExitsAtOnce"), "echo": peer("Echo", max_concurrent=1)}
+    async with served(open_gateway, **servers) as (gateway, client):
+        before = values((await scrape(client))[1])["wicket_background_failures_total"]
+        failing = gateway.tasks.start(_fail(), "water the plants")
+        await asyncio.wait({failing})
+        await gateway.verbs.call(tool_call("noisy.echo", {"message": "x"}, Silent()))
+        state = ""
+        while state != "broken":  # it is tried again and again
+            with contextlib.suppress(WicketError):
+                await gateway.pool.start("dead")
+            state = gateway.pool.state("dead")[0]
+        calls = [gateway.tasks.start(gateway.call("echo.slow"), "slow", awaited=True) for _ in range(3)]
+        while sum(load.waiting for load in gateway.pool.loads()) < 2:
+            await asyncio.sleep(0)
+        read = values((await scrape(client))[1])
+        for call_in_flight in calls:
+            call_in_flight.cancel()
+    assert read["wicket_background_failures_total"] == before + 1
+    (record,) = [record for record in caplog.records if "water the plants" in record.getMessage()]
+    assert record.levelname == "ERROR"
+    assert read['wicket_upstream_strays_total{server="noisy"}'] > 0
+    assert read['wicket_upstream_breaker_open{server="dead"}'] == 1
+    assert read['wicket_upstream_waiting{server="echo"}'] == 2
+    assert read["wicket_audit_waiting"] >= 0
+    assert read["wicket_export_lost_total"] == read["wicket_outbox_dropped_total"] == 0
+
+
+async def _fail() -> None:
+    raise RuntimeError("no water")
 
 
 async def test_only_administrators_may_read_them(open_gateway: OpenGateway) -> None:
