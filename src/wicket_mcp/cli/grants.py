@@ -80,12 +80,12 @@ def _row(grant: "StoredGrant") -> dict[str, Any]:
         "client_name": grant.client_name,
         "principal": grant.principal,
         "scopes": sorted(grant.scopes),
-        "state": _revoked(grant.reason) if grant.revoked_at else "expired" if expired else "active",
+        "state": _describe_end(grant.reason) if grant.revoked_at else "expired" if expired else "active",
         "created": timestamp(grant.created_at),
         "expires": timestamp(grant.expires_at),
         "used": None if grant.used_at is None else timestamp(grant.used_at),
     }
 
 
-def _revoked(reason: str) -> str:
+def _describe_end(reason: str) -> str:
     return "revoked" if reason in ("", "revoked") else f"revoked: {reason}"
