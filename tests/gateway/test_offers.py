@@ -79,7 +79,7 @@ EVERY_LIST = {
     "resources/templates/list": ("resourceTemplates", "uriTemplate", 2 * 2600),
     "prompts/list": ("prompts", "name", 2 * 2600),
     "skills/list": ("skills", "uri", 2 * 2600),
-    "groups/list": ("groups", "name", 2 + 600),
+    "groups/list": ("groups", "name", 1 + 600),
 }
 
 
