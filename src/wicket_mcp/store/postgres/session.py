@@ -4,6 +4,7 @@ Translates the SQL of `store/sql/` for this engine. A transaction that certainly
 whose outcome is unknown is not. Owned by one thread at a time; `connection.py` has the threads.
 """
 
+import re
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from psycopg.abc import Buffer
 from psycopg.adapt import Loader
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from wicket_mcp.codec import encode
 from wicket_mcp.store.sql.part import Cursor
 
 T = TypeVar("T")
@@ -27,6 +29,10 @@ PATIENCE = 5.0  # seconds of retries when connecting: a restart takes less
 TRY_AGAIN = 0.1
 QUICK = 1.0  # seconds after a failed connection in which the next one fails at once
 ATTEMPTS = 5  # of a transaction that conflicts with another
+MANY = 8  # rows that are worth a statement of their own
+_INSERT = re.compile(r"INSERT INTO (\w+) \(([\w, ]+)\) VALUES \([?, ]+\)")
+_PLAIN = frozenset({str, int, float, type(None)})
+_NUL = b"\\u0000"
 
 _DEFAULTS = {
     "connect_timeout": CONNECT_TIMEOUT,
@@ -90,8 +96,24 @@ class PostgresDatabase:
         return self.connection.execute(_translate(text), [_value(value) for value in values])  # type: ignore[arg-type]
 
     def executemany(self, text: str, rows: Sequence[Sequence[Any]]) -> None:
+        if len(rows) >= MANY and (plain := _INSERT.fullmatch(text)) and self._insert_all(plain[1], plain[2], rows):
+            return
         with self.connection.cursor() as cursor:
             cursor.executemany(_translate(text), [[_value(value) for value in row] for row in rows])  # type: ignore[arg-type]
+
+    def _insert_all(self, table: str, columns: str, rows: Sequence[Sequence[Any]]) -> bool:
+        """Insert many rows with one statement and one value, which costs a tenth of a value for each field; False if a
+        field cannot be written so.
+        """
+        if not all(type(value) in _PLAIN for row in rows for value in row):
+            return False
+        names = [name.strip() for name in columns.split(",")]
+        body = encode([dict(zip(names, row, strict=True)) for row in rows])
+        if _NUL in body:
+            return False
+        text = f"INSERT INTO {table} ({columns}) SELECT {columns} FROM json_populate_recordset(NULL::{table}, %s)"  # noqa: S608
+        self.connection.execute(text.encode(), [body.decode()])
+        return True
 
 
 class Session:

@@ -1,0 +1,56 @@
+"""A modern client listens at one replica, and hears of what happens through another, at a legacy server over HTTP."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from tests.cluster.house import Replica, replicas
+from tests.gateway.serving import ACCEPT, META, TOKEN, Raw
+from tests.peers.postgres import Postgres
+from tests.peers.watched_server import URI, WatchedServer
+
+HEADERS = {**ACCEPT, "Authorization": f"Bearer {TOKEN}", "MCP-Protocol-Version": "2026-07-28"}
+
+
+async def hear(answer: aiohttp.ClientResponse, method: str) -> dict[str, Any]:
+    """The next message of a stream with this method."""
+    async for line in answer.content:
+        if line.startswith(b"data: ") and (message := json.loads(line[6:])).get("method") == method:
+            return message
+    raise AssertionError(f"the stream ended without {method}")
+
+
+async def listed_uri(http: aiohttp.ClientSession, replica: Replica) -> str:
+    """How the resource is called here; asking every replica also makes each of them know the server."""
+    _, body = await Raw(http, f"{replica.address}/mcp/flat").modern("resources/list")
+    resources: list[dict[str, Any]] = body["result"]["resources"]
+    return next(resource["uri"] for resource in resources if URI in resource["uri"])
+
+
+async def test_a_modern_subscription_at_a_legacy_server_hears_of_changes_through_every_replica(
+    postgres: Postgres, tmp_path: Path
+) -> None:
+    async with (
+        WatchedServer() as remote,
+        replicas(tmp_path, postgres.database(), {"x": {"url": remote.url}}) as house,
+        aiohttp.ClientSession() as http,
+    ):
+        [uri] = {await listed_uri(http, replica) for replica in house.replicas}
+        params = {"notifications": {"resourceSubscriptions": [uri]}, "_meta": META}
+        message = {"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params}
+        headers = {**HEADERS, "Mcp-Method": "subscriptions/listen"}
+        async with asyncio.timeout(60):
+            async with http.post(f"{house.replicas[0].address}/mcp/flat", json=message, headers=headers) as answer:
+                await hear(answer, "notifications/subscriptions/acknowledged")
+                for replica in house.replicas:
+                    arguments = {"name": "x.echo", "arguments": {"message": replica.address}}
+                    changed = {"name": "call_tool", "arguments": arguments}
+                    await Raw(http, f"{replica.address}/mcp").modern("tools/call", changed)
+                    heard = await hear(answer, "notifications/resources/updated")
+                    assert heard["params"]["uri"] == uri
+        assert len(remote.sessions) > 1  # each replica has its own, and one of them subscribed
+        assert len(remote.subscribed) == 1
+        assert URI in uri
