@@ -6,7 +6,7 @@ from tests.dialects.seeds import Speaker
 
 from wicket_mcp.model import Listing, Tool
 from wicket_mcp.search import SearchIndex
-from wicket_mcp.search.mentions import mentions, products
+from wicket_mcp.search.mentions import Mentioned, mentions, products
 from wicket_mcp.search.naming import MEANT, PERHAPS, Naming
 
 
@@ -89,9 +89,10 @@ def test_small_catalogues_do_not_decline_what_they_can(listings: list[Listing], 
 
 def test_a_subject_that_no_tool_mentions_is_counted() -> None:
     tools = [Tool("desk", "add", {"description": "Add an appointment"})]
-    found = mentions("put a meeting about flights into my calendar", tools)
+    mentioned = list(map(Mentioned.by, tools))
+    found = mentions("put a meeting about flights into my calendar", lambda: mentioned)
     assert (found.subjects, found.missing_subjects) == (3, 1)
-    assert mentions("hello there", tools).subjects == 0
+    assert mentions("hello there", lambda: mentioned).subjects == 0
 
 
 @pytest.mark.parametrize(

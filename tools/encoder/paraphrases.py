@@ -5,12 +5,28 @@ those words. A request that begins with a language's code and a colon is in that
 tool's published description, training sees that too; it is not kept here.
 """
 
+import random
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
 _CODE = re.compile(r"^(de|fr|es|zh|ja): *")
 _WORDS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
+PADDING = (
+    "Returns a list of results as JSON.", "Returns the updated object.", "Use this tool when the user asks for it.",
+    "Requires a valid API token.", "Args: id: the identifier (required).", "Supports pagination with limit and cursor.",
+    "Do not use this for large inputs.", "Returns an error message if it fails.", "The name must be unique.",
+    "Prefer this over the generic request tool.", "Optional filters can narrow the results.",
+    "This is a read-only operation.",
+    "This action cannot be undone.", 'Example: {"id": "abc123"}.', "Parameters: name (string), options (object).",
+    "Only administrators can do this.", "Dates are in ISO 8601 format.", "Returns: dictionary with status and data.",
+    "Call the list tool first to obtain the identifier.", "By default the first 50 entries are returned.",
+    "Use when you need details of a single item.", "All parameters are optional unless stated otherwise.",
+    "Returns the identifier of the new object.", "The result is paginated.",
+    "Accepts a path relative to the workspace.",
+    "If no region is given, the default region is used.", "IMPORTANT: confirm with the user before calling this.",
+    "Works for both personal and shared accounts.", "Returns plain text or Markdown.", "Values are case-sensitive.",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -28,6 +44,12 @@ class WrittenTool:
     @property
     def text(self) -> str:
         return f"{self.bare} {self.about}"
+
+    @property
+    def padded(self) -> str:
+        """As real tools are described: with sentences about arguments, results and when to use it."""
+        chance = random.Random(f"{self.server} {self.name}")
+        return f"{self.text}. {' '.join(chance.sample(PADDING, chance.randint(1, 4)))}"
 
 
 def split(name: str) -> str:

@@ -16,7 +16,7 @@ from wicket_mcp.model import Hit, Tool
 from wicket_mcp.search.answer import Answer, Part, Withheld
 from wicket_mcp.search.confidence import SURE, confidence
 from wicket_mcp.search.errands import refers_back
-from wicket_mcp.search.mentions import mentions
+from wicket_mcp.search.mentions import Mentioned, mentions
 from wicket_mcp.search.numeric import np
 from wicket_mcp.search.ranker import Scores
 from wicket_mcp.search.static import packaged_table
@@ -75,6 +75,8 @@ class Choice:
     """The positions of each server's tools."""
     size: int
     """Tools that could be shown."""
+    mentioned: Callable[[int], Mentioned]
+    """What the tool at a position mentions."""
 
     def answer(self, limit: int) -> Answer:
         fit = self.scores.fit
@@ -182,7 +184,7 @@ class Choice:
     ) -> Answer:
         best = hits[0].score if hits else 0.0
         top = chosen[:_PLACES]
-        named = mentions(self.query, [self.tools[position] for position in top])
+        named = mentions(self.query, lambda: [self.mentioned(position) for position in top])
         # Learning counts like closeness: this tool has served such a query before.
         closest = max((float(self.scores.closeness[p]) + self.learned.get(p, 0.0) for p in top), default=0.0)
         telling = [word for word in words(self.query) if word not in STOP]

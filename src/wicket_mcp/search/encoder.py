@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Layer = tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]
 
-DIGEST = "883460a182f076654248730b6ba19bf617df11c2a8cab118ff82568c985abdc5"
+DIGEST = "a4323a494b8a09209c69748f67cd751df3aa39f7c6cdfe89ae7c025d81f02538"
 LONGEST = 64
 """Word pieces of a text that are read."""
 _HEAD = struct.Struct("<8s9I")
@@ -139,8 +139,7 @@ class Encoder:
         for attend, mix, up, down in self._layers[:layers]:
             rows += self._attend(_normalise(rows) @ attend, spans) @ mix
             inner = _normalise(rows) @ up
-            np.maximum(inner, 0, out=inner)
-            inner *= inner
+            inner *= np.maximum(inner, 0)
             rows += inner @ down
         return np.add.reduceat(_normalise(rows), [start for start, _ in spans], axis=0)
 
@@ -164,8 +163,10 @@ class Encoder:
 def _normalise(rows: "NDArray[np.float32]") -> "NDArray[np.float32]":
     from wicket_mcp.search.numeric import np  # noqa: PLC0415  (as above)
 
-    squares = np.einsum("ij,ij->i", rows, rows) / np.float32(rows.shape[1])
-    return rows / np.sqrt(squares + np.float32(_EPSILON))[:, None]
+    squares = np.einsum("ij,ij->i", rows, rows)
+    squares *= np.float32(1 / rows.shape[1])
+    squares += np.float32(_EPSILON)
+    return rows / np.sqrt(squares, out=squares)[:, None]
 
 
 class PackagedEncoder:

@@ -36,7 +36,7 @@ def explain(
             worth * worth * len(counted.keys() & query_counts.keys())
             for (counted, worth), (query_counts, _) in zip(field_features.kinds(), query_features.kinds(), strict=True)
         )
-    letters, meaning = float(scores.letters[position]), float(scores.meaning[position])
+    letters, meaning = float(scores.letters[position] + scores.covered[position]), float(scores.meaning[position])
     total = sum(shares_by_field.values()) or 1.0
     shares = {name: letters * share / total for name, share in shares_by_field.items() if share}
     scale = scores.scale

@@ -6,7 +6,7 @@ search, so that a process that never searches never imports numpy. `search` filt
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from wicket_mcp.search.answer import Answer, Explanation
 from wicket_mcp.search.features import number
 from wicket_mcp.search.glossary import to_english
 from wicket_mcp.search.intent import CONTRARY, NEGATED, changes, is_negated, join_negations, wants_change
-from wicket_mcp.search.mentions import products
+from wicket_mcp.search.mentions import Mentioned, products
 from wicket_mcp.search.misspelling import correct
 from wicket_mcp.search.naming import Naming
 from wicket_mcp.search.segment import Model, Segment, build_segment, learn_segment
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from wicket_mcp.search.matrix import Matrix
     from wicket_mcp.search.numeric import np
     from wicket_mcp.search.ranker import Scores
+
+_REMEMBERED = 256
 
 
 class SearchIndex:
@@ -155,11 +157,12 @@ class SearchIndex:
             for position in self._positions[server] if gain else ():
                 added[position] = added.get(position, 0.0) + gain
         learned = {self._places[key]: lift for key, lift in lifts.items() if key in self._places}
-        gains, positions = self._naming.gains, {name: slice(r.start, r.stop) for name, r in self._positions.items()}
+        gains, positions = self._naming.gains, self._slices
         size = len(self._tools) if size is None else size
         if servers is not None:
             size = min(size, sum(len(self._positions[server]) for server in servers if server in self._positions))
-        choice = Choice(query, self._tools, scores, added, learned, servers, visible, trouble, gains, positions, size)
+        limits = servers, visible, trouble
+        choice = Choice(query, self._tools, scores, added, learned, *limits, gains, positions, size, self._mentioned)
         return choice.answer(limit)
 
     def _weigh_intent(self, query: str, scores: "Scores") -> "Scores":
@@ -207,11 +210,26 @@ class SearchIndex:
         return Naming(self._parts)
 
     @cached_property
+    def _mentioned(self) -> Callable[[int], Mentioned]:
+        """What a tool mentions, by its position; kept for the tools that are shown often."""
+        tools = self._tools
+
+        @lru_cache(maxsize=_REMEMBERED)
+        def mentioned(position: int) -> Mentioned:
+            return Mentioned.by(tools[position])
+
+        return mentioned
+
+    @cached_property
     def _positions(self) -> dict[str, range]:
         """The positions of each server's tools."""
         ends = list(accumulate(len(listing.tools) for listing, _ in self._parts.values()))
         servers = zip(self._parts, [0, *ends], ends, strict=False)
         return {server: range(start, end) for server, start, end in servers}
+
+    @cached_property
+    def _slices(self) -> dict[str, slice]:
+        return {name: slice(span.start, span.stop) for name, span in self._positions.items()}
 
     def explain(
         self,

@@ -100,6 +100,23 @@ class Matrix:
         total = np.bincount(target, values, len(queries) * self.size)
         return (total.reshape(len(queries), self.size) / self._divisors).astype(np.float32)
 
+    def coverage(self, stems: Sequence[int]) -> "NDArray[np.float32]":
+        """The share of a query's stems that each tool has, however long its text is; rare stems weigh more."""
+        queried = np.array(list(dict.fromkeys(stems)), np.uint32)
+        if not len(self._numbers) or not len(queried):
+            return np.zeros(self.size, np.float32)
+        at = np.minimum(np.searchsorted(self._numbers, queried), len(self._numbers) - 1)
+        known = self._numbers[at] == queried
+        worth = np.where(known, self._rarity[at], np.float32(log(1 + self.size) + 1))
+        worth /= worth.sum()
+        at, worth = at[known], worth[known]
+        lengths = self._edges[at + 1] - self._edges[at]
+        places = self._places[_ranges(self._edges[at], lengths)]
+        spans = self._spans[places]
+        owners = self._owners[_ranges(self._begins[places], spans)]
+        shares = np.bincount(owners, np.repeat(np.repeat(worth, lengths), spans), self.size)
+        return shares.astype(np.float32)
+
     def counts(self, numbers: Sequence[int]) -> "NDArray[np.int64]":
         """How many tools have each of these features."""
         queried = np.array(numbers, np.uint32)

@@ -6,7 +6,7 @@ hand. `choice.py` calls this for the few tools it is about to show. Knows no sco
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.resources import files
 
@@ -39,17 +39,29 @@ def products(query: str) -> list[str]:
     ]
 
 
-def mentions(query: str, tools: Iterable[Tool]) -> Mentions:
+class Mentioned(msgspec.Struct, frozen=True):
+    """What a tool mentions: its text in lower case, and the stems of its words."""
+
+    text: str
+    stems: frozenset[str]
+
+    @classmethod
+    def by(cls, tool: Tool) -> "Mentioned":
+        description = tool.description[:_MOST_TEXT]
+        text = f"{tool.server} {tool.name} {tool.title} {description} {_parameters(tool)}"
+        return cls(text.lower(), frozenset(stem(word) for word in words(text) if word not in STOP))
+
+
+def mentions(query: str, tools: Callable[[], Sequence[Mentioned]]) -> Mentions:
+    """`tools` is called only for a query that names a product or a subject."""
     named = products(query)
     groups = _subjects()
     subject_words = {word for word in map(stem, words(query)) if word in groups}
     if not named and not subject_words:
         return Mentions()
-    text = " ".join(f"{t.server} {t.name} {t.title} {t.description[:_MOST_TEXT]} {_parameters(t)}" for t in tools)
-    tool_stems = {stem(word) for word in words(text) if word not in STOP}
-    lower = text.lower()
-    missing = tuple(dict.fromkeys(name for name in named if name.lower() not in lower))
-    unmentioned = [word for word in subject_words if tool_stems.isdisjoint(groups[word])]
+    mentioned = tools()
+    missing = tuple(dict.fromkeys(name for name in named if not any(name.lower() in tool.text for tool in mentioned)))
+    unmentioned = [word for word in subject_words if all(tool.stems.isdisjoint(groups[word]) for tool in mentioned)]
     return Mentions(tuple(named), missing, len(subject_words), len(unmentioned))
 
 

@@ -6,6 +6,7 @@ like a name, or says which server to use. Called by the index; knows names and w
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from wicket_mcp.search.mentions import products
 from wicket_mcp.search.text import words
@@ -14,6 +15,7 @@ MEANT = 0.15
 """The bonus for tools of a server that the query certainly means."""
 PERHAPS = 0.05
 """The bonus if several ordinary words of a name occur in the query."""
+_REMEMBERED = 16
 _ADDRESSED = re.compile(
     r"(?<=[a-z,] )([A-Z]\w+)|^(\w+):|\b(?:use|using|via) (?:the )?(\w+)|\b(\w+) (?:server|tool)\b", re.MULTILINE
 )
@@ -25,14 +27,23 @@ class Naming:
 
     def __init__(self, servers: Iterable[str]) -> None:
         self._names = {server: name for server in servers if (name := words(server))}
+        self._servers: dict[str, list[str]] = {}
+        """The servers that have a word in their name."""
+        for server, name in self._names.items():
+            for word in set(name):
+                self._servers.setdefault(word, []).append(server)
+        # One search asks several times about its query and the parts of it.
+        self.gains = lru_cache(maxsize=_REMEMBERED)(self._gains)
 
-    def gains(self, query: str) -> Mapping[str, float]:
+    def _gains(self, query: str) -> Mapping[str, float]:
         """For each server that the query names, the bonus for its tools. A name that is an ordinary word gets none."""
         query_words = set(words(query))
         known = {name.lower() for name in products(query)}
         addressed = {name.lower() for match in _ADDRESSED.findall(query) for name in match if name}
         gains: dict[str, float] = {}
-        for server, name in self._names.items():
+        candidates = {server for word in query_words | known | addressed for server in self._servers.get(word, ())}
+        for server in candidates:
+            name = self._names[server]
             if known.intersection(name) or (len(name) == 1 and name[0] in addressed):
                 gains[server] = MEANT
             elif query_words.issuperset(name):

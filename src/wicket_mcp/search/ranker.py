@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from wicket_mcp.search.encoder import PACKAGED
 from wicket_mcp.search.errands import split_errands
-from wicket_mcp.search.features import Features
+from wicket_mcp.search.features import Features, stem_numbers
 from wicket_mcp.search.matrix import Matrix
 from wicket_mcp.search.numeric import np
 from wicket_mcp.search.segment import Model
@@ -19,10 +19,14 @@ from wicket_mcp.search.text import words
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-TABLE, ENCODER = 0.3, 0.7
-"""The weights of the static table's cosine and of the sentence encoder's in the cosine of meanings."""
-MEANING, MEANING_ALONE = 0.45, 2.0
+ENCODER = 0.7
+"""The share of the sentence encoder's cosine in the cosine of meanings; the rest is the static table's."""
+ENCODER_HELPS, ENCODER_ALONE = 0.4, 0.8
+"""The same for ranking: if the words of a query find a tool, and if not."""
+MEANING, MEANING_ALONE = 0.35, 3.0
 """The weight of meanings relative to letters: if the words of a query find a tool, and if not."""
+COVERED = 0.2
+"""The weight of the share of the query's words that a tool has, relative to letters, if the words find a tool."""
 WORDS_FIND, WORDS_MISS = 0.3, 0.15
 """The best cosine of letters at which the words count as having found something, and as having found nothing."""
 PART = 0.25
@@ -38,17 +42,18 @@ class Scores:
 
     fit: "NDArray[np.float32]"
     letters: "NDArray[np.float32]"
+    """By the spelling: the near-cosine of features."""
+    covered: "NDArray[np.float32]"
+    """By the share of the query's words that a tool has, weighted."""
     meaning: "NDArray[np.float32]"
+    """By meanings, weighted."""
     scale: float
-    """The divisor for the sum of letters and meaning, so that a perfect fit is 1."""
+    """The divisor for the sum of letters, covered and meaning, so that a perfect fit is 1."""
+    closeness: "NDArray[np.float32]"
+    """The cosine of meanings between the query and each tool."""
     parts: tuple[str, ...]
     by_part: "NDArray[np.float32]"
     """The fit for each part alone; empty if the query has one part."""
-
-    @property
-    def closeness(self) -> "NDArray[np.float32]":
-        """The cosine of meanings between the query and each tool."""
-        return self.meaning / np.float32(self.scale - 1)
 
 
 class Meanings:
@@ -60,23 +65,25 @@ class Meanings:
         self._by_table = by_table
         self._learned = model.encode_queries(texts) if matrix.learned.shape[1] else None
 
-    def compare_whole(self) -> "NDArray[np.float32]":
+    def compare_whole(self, *shares: float) -> "list[NDArray[np.float32]]":
+        """For each share that the encoder is to have."""
         table = self._matrix.meanings @ self._by_table[0]
         if self._learned is None:
-            return table
-        return _blend(table, self._matrix.learned @ self._learned[0], self._matrix.known)
+            return [table] * len(shares)
+        encoder = self._matrix.learned @ self._learned[0]
+        return [_blend(table, encoder, self._matrix.known, share) for share in shares]
 
     def compare_parts(self, near: "NDArray[np.int64]") -> "NDArray[np.float32]":
         table = self._by_table[1:] @ self._matrix.meanings[near].T
         if self._learned is None:
             return table
-        return _blend(table, self._learned[1:] @ self._matrix.learned[near].T, self._matrix.known[near])
+        return _blend(table, self._learned[1:] @ self._matrix.learned[near].T, self._matrix.known[near], ENCODER)
 
 
 def _blend(
-    table: "NDArray[np.float32]", encoder: "NDArray[np.float32]", known: "NDArray[np.bool_]"
+    table: "NDArray[np.float32]", encoder: "NDArray[np.float32]", known: "NDArray[np.bool_]", share: float
 ) -> "NDArray[np.float32]":
-    return np.where(known, np.float32(TABLE) * table + np.float32(ENCODER) * encoder, table)
+    return np.where(known, np.float32(1 - share) * table + np.float32(share) * encoder, table)
 
 
 def score(matrix: Matrix, query: str, model: Model | None = None, *, original: str = "") -> Scores:
@@ -88,12 +95,18 @@ def score(matrix: Matrix, query: str, model: Model | None = None, *, original: s
     split = [words(text) for text in texts]
     letters = matrix.letters([Features().add(text) for text in split])
     meanings = Meanings(matrix, packaged_table().vectors(split), [original or query, *texts[1:]], model or PACKAGED)
-    worth = np.array([_worth(float(row.max(initial=0.0))) for row in letters], np.float32)
-    meaning = worth[0] * meanings.compare_whole()
-    scale = 1 + float(worth[0])
-    whole = (letters[0] + meaning) / np.float32(scale)
+    missed = [_missed(float(row.max(initial=0.0))) for row in letters]
+    worth = np.array([MEANING + (MEANING_ALONE - MEANING) * share for share in missed], np.float32)
+    covered = np.float32(COVERED * (1 - missed[0]))
+    encoder = ENCODER_HELPS + (ENCODER_ALONE - ENCODER_HELPS) * missed[0]
+    ranked, closeness = meanings.compare_whole(encoder, ENCODER)
+    cover = covered * matrix.coverage(stem_numbers(split[0]))
+    meaning = worth[0] * ranked
+    scale = float(1 + covered + worth[0])
+    whole = (letters[0] + cover + meaning) / np.float32(scale)
+    made = letters[0], cover, meaning, scale, closeness
     if len(texts) == 1:
-        return Scores(whole, letters[0], meaning, scale, (query,), np.empty((0, matrix.size), np.float32))
+        return Scores(whole, *made, (query,), np.empty((0, matrix.size), np.float32))
     # Meanings of the parts are compared only for promising tools: this is the most expensive step.
     near = shortlist(whole + letters[1:].max(0), SHORTLIST)
     of_parts = meanings.compare_parts(near)
@@ -102,7 +115,7 @@ def score(matrix: Matrix, query: str, model: Model | None = None, *, original: s
     fit = (whole + PART * best) / np.float32(1 + PART)
     by_part = np.zeros((len(pieces), matrix.size), np.float32)
     by_part[:, near] = (letters[1:, near] + np.float32(ERRAND) * of_parts) / np.float32(1 + ERRAND)
-    return Scores(fit, letters[0], meaning, scale, tuple(pieces), by_part)
+    return Scores(fit, *made, tuple(pieces), by_part)
 
 
 def shortlist(scores: "NDArray[np.float32]", size: int) -> "NDArray[np.int64]":
@@ -112,7 +125,6 @@ def shortlist(scores: "NDArray[np.float32]", size: int) -> "NDArray[np.int64]":
     return np.argpartition(scores, len(scores) - size)[-size:]
 
 
-def _worth(best: float) -> float:
-    """The weight of meaning for a query: the better its words fit their best tool, the lower."""
-    missed = (WORDS_FIND - best) / (WORDS_FIND - WORDS_MISS)
-    return MEANING + (MEANING_ALONE - MEANING) * min(1.0, max(0.0, missed))
+def _missed(best: float) -> float:
+    """How far the words of a query are from finding its best tool: 0 if they find it, 1 if they do not."""
+    return min(1.0, max(0.0, (WORDS_FIND - best) / (WORDS_FIND - WORDS_MISS)))
