@@ -79,7 +79,7 @@ def test_stored_vectors_are_not_made_again() -> None:
     ("query", "tool"),
     [
         ("bill acme for the work of june", "create_invoice"),
-        ("get rid of the line of work that was merged", "delete_branch"),
+        ("take the old line of work off the server", "delete_branch"),
     ],
 )
 def test_the_packaged_encoder_understands_what_words_and_the_table_do_not(query: str, tool: str) -> None:
