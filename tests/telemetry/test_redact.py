@@ -67,7 +67,18 @@ def test_t29_v9_a_log_line_is_cleaned_when_it_is_written(capsys: pytest.CaptureF
     before = (log.handlers[:], log.level, log.propagate)
     try:
         configure_logging("info")
-        logging.getLogger("wicket_mcp.some.room").info("a server said %s", "\x1b[2Jhello\u202e\x07")
+        room = logging.getLogger("wicket_mcp.some.room")
+        room.info("a server said %s", "\x1b[2Jhello\u202e\x07")
+        room.info("a server said %s", "no\n15:00:00 INFO all is well\r15:00:00\u202815:00:00")
+        try:
+            raise ValueError("no\n15:00:00 INFO all is well")
+        except ValueError:
+            room.exception("a defect")
     finally:
         log.handlers[:], log.level, log.propagate = before
-    assert capsys.readouterr().err.endswith("wicket_mcp.some.room: a server said hello\n")
+    first, second, *others = [
+        line for line in capsys.readouterr().err.splitlines() if "15:00:00" in line or "room" in line
+    ]
+    assert first.endswith("wicket_mcp.some.room: a server said hello")
+    assert second.endswith(r"a server said no\n15:00:00 INFO all is well\n15:00:00\n15:00:00")
+    assert others[-1] == "  15:00:00 INFO all is well", "indented, as all lines of a traceback"

@@ -10,6 +10,7 @@ import re
 import select
 import sys
 from collections.abc import Callable
+from typing import Any
 
 from wicket_mcp.telemetry.known import KNOWN
 
@@ -45,10 +46,18 @@ def _escape(match: re.Match[str]) -> str:
 
 
 class _CleanFormatter(logging.Formatter):
-    """Cleans and masks the whole line, so that callers do not have to."""
+    """Cleans and masks the whole line, so that callers do not have to. A message is one line, and the lines of a
+    traceback are indented: text of a server cannot begin a line.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         return KNOWN.mask(clean(super().format(record)))
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  (logging's name)
+        return "\\n".join(super().formatMessage(record).splitlines())
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802  (logging's name)
+        return "\n".join(f"  {line}" for line in super().formatException(ei).splitlines())
 
 
 class LineHandler(logging.Handler):
