@@ -319,8 +319,11 @@ class HttpConnection(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         self._awaited, self._turned = BODY_DEADLINE, True
         self._in_head = False
-        # Only a piece of data over the limit can contain a complete head over the limit.
-        if self._piece > MAX_HEAD and sum(len(name) + len(value) for name, value in self._headers) > MAX_HEAD:
+        # Only more data than the limit can contain a head over the limit.
+        if (
+            self._head_size + self._piece > MAX_HEAD
+            and sum(len(name) + len(value) for name, value in self._headers) > MAX_HEAD
+        ):
             self._rejection = (431, f"A request's head may have {MAX_HEAD} bytes at most.")
             raise _HeadRejected
         parser = self._parser
