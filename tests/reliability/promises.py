@@ -165,7 +165,7 @@ FIGURES = {
     "V13": "300 processes; a separate user",
     "V18": "60 s",
     "V21": "128 levels",
-    "V26": "2,000 messages a second, 10,000 at once; cut off after 60 s. With four bad servers, 60 s on a busy machine, "
+    "V26": "2,000 messages a second, 10,000 at once; cut off after 60 s. With four bad servers, 60 s, busy machine, "
     "the p50 of the others is 1.21 times as long, their p99 1.28 times (78 to 95 ms; FastMCP's proxy in the same run: "
     "1,039 to 1,078 ms, 1.07 times); a call takes 0.21 ms of processor time instead of 0.18 (FastMCP: 7.8 and 6.5 ms); "
     "no call failed or was refused (`bench/load.py`)",
