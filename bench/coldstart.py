@@ -1,11 +1,12 @@
 """How long a client waits for its first answer: process start to `initialize` and `tools/list` answered, over stdio.
 
-    python bench/coldstart.py [--rounds N] [--json]
+    python bench/coldstart.py [--rounds N] [--json] [--before PROGRAM]
 
 Wicket with 1 and with 50 configured upstreams, with an empty state folder and with a warm catalogue, next to raw
 Python, a bare server on the official SDK, and FastMCP's proxy; one after the other, round by round. Those are gateways
 of their own (`--no-daemon`); then clients of a shared daemon: the first, which starts it, and one that comes later,
-next to `python -c pass`. Then the modules that our own start spends its time on. Exit status 1 when a target is missed.
+next to `python -c pass`; with `--before`, also a client of an earlier `wicket`. Then the modules that our own start
+spends its time on. Exit status 1 when a target is missed.
 """
 
 import argparse
@@ -32,6 +33,7 @@ from wicket_mcp.model import JsonObject
 
 FEW, MANY = 1, 50
 NOTHING, FIRST, LATER = "python -c pass", "wicket, first client of a daemon", "wicket, later client of a daemon"
+BEFORE = "earlier wicket, 1 upstream"
 RAW, SDK, FASTMCP = "raw Python", "SDK server, bare", "FastMCP proxy, 1 upstream"
 
 
@@ -88,7 +90,7 @@ class Starter:
         return high - low
 
 
-def starters(folder: Path) -> Iterator[Starter]:
+def starters(folder: Path, before: str) -> Iterator[Starter]:
     yield Starter(RAW, (*ECHO, "stdio"), folder / "raw.log")
     try:
         python = environments.program("fastmcp", "python")
@@ -101,6 +103,9 @@ def starters(folder: Path) -> Iterator[Starter]:
         yield Starter(FASTMCP, command, folder / "fastmcp.log")
     yield Starter(NOTHING, (sys.executable, "-c", "pass"), folder / "nothing.log")
     yield from shims(folder / "shim")
+    if before:
+        config = write_wicket_config(folder / "before", {"up00": (*ECHO, "stdio", "--tools", "10")})
+        yield Starter(BEFORE, (before, "serve", "--config", str(config)), folder / "before.log")
     for upstreams in (FEW, MANY):
         for state in ("empty", "warm"):
             yield wicket(folder / f"wicket-{upstreams}-{state}", upstreams, state)
@@ -163,6 +168,12 @@ def verdicts(field: Sequence[Starter]) -> list[Verdict]:
     noise = max(own.spread, by_name[FIRST].spread, 0.05 * own.median)
     measured = f"{first:.0f} and {own.median:.0f} ms (noise {noise:.0f})"
     found.append(Verdict("the first client waits as long as without one", measured, first <= own.median + noise))
+    if BEFORE in by_name:
+        earlier = by_name[BEFORE]
+        noise = max(earlier.spread, by_name[FIRST].spread, 0.05 * earlier.median)
+        measured = f"{first:.0f} and {earlier.median:.0f} ms (noise {noise:.0f})"
+        target = "the first client of a daemon waits no longer than one of the earlier wicket"
+        found.append(Verdict(target, measured, first <= earlier.median + noise))
     if SDK in by_name:
         bare = by_name[SDK].median
         for starter in (starter for starter in field if starter.name.startswith("wicket")):
@@ -175,12 +186,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=9, help="how often everybody is started")
     parser.add_argument("--json", action="store_true", help="also write bench/out/coldstart.json")
+    parser.add_argument("--before", default="", metavar="PROGRAM", help="an earlier wicket to start beside this one")
     options = parser.parse_args()
 
     print(f"machine: {description()}; load average before: {load_average()}")
     with tempfile.TemporaryDirectory(prefix="wicket-bench-") as name:
         folder = Path(name)
-        field = list(starters(folder))
+        field = list(starters(folder, options.before))
         try:
             try:
                 asyncio.run(measure(field, options.rounds))
