@@ -215,10 +215,10 @@ class SearchIndex:
         tools = self._tools
 
         @lru_cache(maxsize=_REMEMBERED)
-        def mentioned(position: int) -> Mentioned:
+        def read_text(position: int) -> Mentioned:
             return Mentioned.by(tools[position])
 
-        return mentioned
+        return read_text
 
     @cached_property
     def _positions(self) -> dict[str, range]:

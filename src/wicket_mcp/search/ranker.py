@@ -95,7 +95,7 @@ def score(matrix: Matrix, query: str, model: Model | None = None, *, original: s
     split = [words(text) for text in texts]
     letters = matrix.letters([Features().add(text) for text in split])
     meanings = Meanings(matrix, packaged_table().vectors(split), [original or query, *texts[1:]], model or PACKAGED)
-    missed = [_missed(float(row.max(initial=0.0))) for row in letters]
+    missed = [_measure_miss(float(row.max(initial=0.0))) for row in letters]
     worth = np.array([MEANING + (MEANING_ALONE - MEANING) * share for share in missed], np.float32)
     covered = np.float32(COVERED * (1 - missed[0]))
     encoder = ENCODER_HELPS + (ENCODER_ALONE - ENCODER_HELPS) * missed[0]
@@ -104,9 +104,9 @@ def score(matrix: Matrix, query: str, model: Model | None = None, *, original: s
     meaning = worth[0] * ranked
     scale = float(1 + covered + worth[0])
     whole = (letters[0] + cover + meaning) / np.float32(scale)
-    made = letters[0], cover, meaning, scale, closeness
+    signals = letters[0], cover, meaning, scale, closeness
     if len(texts) == 1:
-        return Scores(whole, *made, (query,), np.empty((0, matrix.size), np.float32))
+        return Scores(whole, *signals, (query,), np.empty((0, matrix.size), np.float32))
     # Meanings of the parts are compared only for promising tools: this is the most expensive step.
     near = shortlist(whole + letters[1:].max(0), SHORTLIST)
     of_parts = meanings.compare_parts(near)
@@ -115,7 +115,7 @@ def score(matrix: Matrix, query: str, model: Model | None = None, *, original: s
     fit = (whole + PART * best) / np.float32(1 + PART)
     by_part = np.zeros((len(pieces), matrix.size), np.float32)
     by_part[:, near] = (letters[1:, near] + np.float32(ERRAND) * of_parts) / np.float32(1 + ERRAND)
-    return Scores(fit, *made, tuple(pieces), by_part)
+    return Scores(fit, *signals, tuple(pieces), by_part)
 
 
 def shortlist(scores: "NDArray[np.float32]", size: int) -> "NDArray[np.int64]":
@@ -125,6 +125,6 @@ def shortlist(scores: "NDArray[np.float32]", size: int) -> "NDArray[np.int64]":
     return np.argpartition(scores, len(scores) - size)[-size:]
 
 
-def _missed(best: float) -> float:
+def _measure_miss(best: float) -> float:
     """How far the words of a query are from finding its best tool: 0 if they find it, 1 if they do not."""
     return min(1.0, max(0.0, (WORDS_FIND - best) / (WORDS_FIND - WORDS_MISS)))
