@@ -125,6 +125,28 @@ async def test_what_cannot_be_written_down_is_approved_once(
         assert (await call(gateway, Person(yes), "m.send", **arguments, more=1))["content"]
 
 
+async def test_a_secret_stands_in_no_question_and_in_no_rule(
+    offer: Offer, open_gateway: OpenGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is masked before the question is cut: no half of it is left."""
+    secret = "a-long-secret-" + "0123456789" * 20
+    monkeypatch.setenv("MAIL_TOKEN", secret)
+    server = offer(SEND, READ)
+    server["env"]["TOKEN"] = "${MAIL_TOKEN}"
+    async with open_gateway({"m": server}, policy=POLICY) as gateway:
+        await gateway.call("m.read")
+        arguments = {"to": "ann", "text": "x" * 1400 + secret}
+        with pytest.raises(Denied):
+            await call(gateway, Silent(), "m.send", **arguments)
+        (question,) = await gateway.store.approvals(0)
+        person = Person(always)
+        assert (await call(gateway, person, "m.send", **arguments))["content"]
+        assert await gateway.store.standing_approvals() == [], "approved once"
+    state = b"".join(path.read_bytes() for path in gateway.config.state_path.rglob("*") if path.is_file())
+    shown = "".join([question.words, *person.heard, state.decode("latin-1")])
+    assert ("***" in shown, "a-long-secret" in shown) == (True, False)
+
+
 async def test_a_waiting_call_may_be_approved_for_always(offer: Offer, open_gateway: OpenGateway) -> None:
     async with open_gateway({"m": offer(SEND)}, policy=POLICY) as gateway:
         with pytest.raises(Denied):

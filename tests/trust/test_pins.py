@@ -136,6 +136,16 @@ async def test_a_removed_tool_that_comes_back_is_the_same(offer: Offer, open_gat
         assert (await gateway.call("m.send", {"to": "ann"}))["content"]
 
 
+async def test_a_removed_tool_that_comes_back_changed_is_held(offer: Offer, open_gateway: OpenGateway) -> None:
+    async with open_gateway({"m": offer(SEND, READ)}) as gateway:
+        await gateway.tools()
+        for tools in ((READ,), (READ, {**SEND, "description": POISON})):
+            offer(*tools)
+            await gateway.catalogue.renew("m")
+        with pytest.raises(Denied, match="its description changed"):
+            await gateway.call("m.send", {"to": "ann"})
+
+
 async def test_prompts_templates_and_instructions_are_shown_as_they_were_accepted(
     offer: Offer, open_gateway: OpenGateway
 ) -> None:

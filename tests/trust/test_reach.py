@@ -19,6 +19,7 @@ from wicket_mcp.dialects import factory
 from wicket_mcp.dialects.base import ToolCall
 from wicket_mcp.errors import WicketError
 from wicket_mcp.model import LOCAL, JsonObject, Listing, Silent, Tool
+from wicket_mcp.store.model import AuditQuery
 from wicket_mcp.store.open import open_store
 from wicket_mcp.trust.pins import Pins, digest_of
 from wicket_mcp.trust.rules import Call, Rules
@@ -115,6 +116,10 @@ async def test_what_is_not_visible_is_not_callable_and_what_is_held_is_not_calla
                 held = fates[name] in ("changed", "added")
                 assert shown.get(name, "").startswith("[Held: ") == held, "what is held is found, and marked"
             await _check_others(gateway, fates)
+            denied = await gateway.store.find_calls(AuditQuery(outcome="denied", limit=999))
+            held = {f"{fate}: hold" for fate in fates.values() if fate in ("changed", "added")}
+            rules = {each.rule for each in denied if each.rule}
+            assert rules == held, "every decision is in the audit with its rule"
 
 
 async def _check_others(gateway: Gateway, fates: dict[str, str]) -> None:

@@ -26,6 +26,7 @@ from wicket_mcp.model import JsonObject, as_list, as_object
 from wicket_mcp.schema.checker import Checker, compile_schema
 from wicket_mcp.store.base import ApprovalStore
 from wicket_mcp.store.model import StandingApproval
+from wicket_mcp.telemetry.redact import mask_strings
 from wicket_mcp.trust.rules import Call
 
 log = logging.getLogger(__name__)
@@ -58,6 +59,8 @@ class Always:
         """Cover exactly this call from now on. Raises WicketError if it cannot be stored."""
         if len(canonical(call.arguments)) > MAX_ARGUMENTS:
             raise BadArguments("The arguments are too long for a rule.", hint="Approve the call once, or write a rule.")
+        if mask_strings(call.arguments) != call.arguments:
+            raise BadArguments("The arguments have a secret in them, which no rule may name.", hint="Approve it once.")
         covered = canonical({name: _condition(value) for name, value in call.arguments.items()})
         number = f"always-{secrets.token_hex(4)}"
         rule = StandingApproval(number, call.principal, call.server, call.tool, covered, by, round(time.time(), 3))
