@@ -41,7 +41,7 @@ from wicket_mcp.store.model import (
 
 OpenAnother: TypeAlias = Callable[[], Awaitable[Store]]
 ANN = Principal("ann")
-NOW = 1_800_000_000.0
+NOW = 1_700_000_000.0
 
 
 @pytest.fixture

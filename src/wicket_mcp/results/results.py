@@ -7,7 +7,6 @@ only for the principal whose call made it.
 import asyncio
 import json
 import secrets
-import time
 from collections.abc import Callable
 from functools import cached_property
 from importlib import import_module
@@ -33,6 +32,7 @@ from wicket_mcp.results.references import (
     select_part,
 )
 from wicket_mcp.results.storage import ResultStorage
+from wicket_mcp.store.clock import steady_time
 from wicket_mcp.store.model import StoredResult
 
 CHARS_PER_TOKEN = 4  # average cost of text; good enough to decide what is large
@@ -77,7 +77,7 @@ class Results:
 
         def put_aside() -> tuple[StoredResult, JsonObject]:
             data = encode_in_pieces(body)
-            stored = StoredResult(handle, principal.name, of, data, time.time() + self.config.keep)
+            stored = StoredResult(handle, principal.name, of, data, steady_time() + self.config.keep)
             return stored, self._announce(body, of, handle, max(tokens, _tokens(body, data)))
 
         is_large = tokens * CHARS_PER_TOKEN > LARGE
@@ -215,7 +215,7 @@ class _Decoded:
 
     def is_for(self, handle: str, principal: Principal) -> bool:
         stored = self.stored
-        return stored.id == handle and stored.principal == principal.name and stored.expires_at >= time.time()
+        return stored.id == handle and stored.principal == principal.name and stored.expires_at >= steady_time()
 
 
 def _tokens(body: JsonObject, data: bytes) -> int:

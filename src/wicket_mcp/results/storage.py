@@ -7,7 +7,6 @@ found by all of them. A live part: it stays when the configuration changes.
 
 import asyncio
 import logging
-import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
@@ -15,6 +14,7 @@ from typing import TypeAlias
 from wicket_mcp.errors import Internal
 from wicket_mcp.model import Principal
 from wicket_mcp.store.base import ResultStore
+from wicket_mcp.store.clock import steady_time
 from wicket_mcp.store.model import StoredResult
 
 log = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ class ResultStorage:
             async with asyncio.timeout(PATIENCE):
                 # It may be stored: a write that took too long was perhaps completed after all.
                 stored = await self._store.load_result(earlier.id, Principal(earlier.principal))
-                if stored is None and earlier.expires_at >= time.time():
+                if stored is None and earlier.expires_at >= steady_time():
                     await self._store.save_result(earlier, max_total_bytes)
             self._unsaved.pop(earlier.id, None)
         except (Internal, TimeoutError):
@@ -91,4 +91,4 @@ class ResultStorage:
         unsaved = self._unsaved.get(handle)
         if unsaved is None:
             return await self._store.load_result(handle, principal)
-        return unsaved if unsaved.principal == principal.name and unsaved.expires_at >= time.time() else None
+        return unsaved if unsaved.principal == principal.name and unsaved.expires_at >= steady_time() else None

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import astuple
 
+from wicket_mcp.store.clock import steady_time
 from wicket_mcp.store.model import StandingApproval, StoredApproval
 from wicket_mcp.store.sql.part import Database, Part, insert
 
@@ -15,7 +16,7 @@ _SAME_CALL = "principal = ? AND server = ? AND tool = ? AND arguments_digest = ?
 class SqlApprovals(Part):
     async def save_approval(self, approval: StoredApproval) -> None:
         def save(db: Database) -> None:
-            db.execute("DELETE FROM approval WHERE expires_at < ?", (approval.asked_at,))
+            db.execute("DELETE FROM approval WHERE expires_at < ?", (min(approval.asked_at, steady_time()),))
             db.execute(insert("approval", _APPROVAL), astuple(approval))
 
         await self._connection.write("approval", save)

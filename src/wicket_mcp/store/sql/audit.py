@@ -1,10 +1,10 @@
 """Call records and the usage counted from them, written in batches. Implements AuditStore and UsageStore."""
 
-import time
 from collections.abc import Callable, Mapping
 
 from wicket_mcp.codec import decode, encode
 from wicket_mcp.model import Principal
+from wicket_mcp.store.clock import steady_time
 from wicket_mcp.store.model import AuditQuery, CallRecord, CallTotals
 from wicket_mcp.store.records import SUCCESSES, Batch
 from wicket_mcp.store.sql.part import Database, Part, insert
@@ -89,7 +89,7 @@ def write_batch(db: Database, batch: Batch) -> None:
     ]
     if calls:
         db.executemany(insert("audit", _CALL), calls)
-        oldest = time.time() - AUDIT_DAYS * 86400
+        oldest = steady_time() - AUDIT_DAYS * 86400
         too_old = "SELECT rowid FROM audit WHERE at < ? ORDER BY at LIMIT ?"
         db.execute(f"DELETE FROM audit WHERE rowid IN ({too_old})", (oldest, MOST_DROPPED))  # noqa: S608
         db.executemany(

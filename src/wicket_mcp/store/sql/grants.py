@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from wicket_mcp.codec import decode, encode
+from wicket_mcp.store.clock import steady_time
 from wicket_mcp.store.model import StoredClient, StoredGrant, StoredTicket
 from wicket_mcp.store.sql.part import Database, Part, Row, insert, upsert
 
@@ -53,7 +54,8 @@ class SqlGrants(Part):
 
     async def add_ticket(self, ticket: StoredTicket, at: float) -> bool:
         def add(db: Database) -> bool:
-            db.execute("DELETE FROM oauth_ticket WHERE expires_at < ?", (at,))
+            old = "expires_at < ? OR (digest = ? AND expires_at < ?)"
+            db.execute(f"DELETE FROM oauth_ticket WHERE {old}", (min(at, steady_time()), ticket.digest, at))  # noqa: S608
             row = (ticket.digest, ticket.kind, ticket.grant, encode(ticket.body), ticket.expires_at, ticket.used_at)
             return db.execute(f"{insert('oauth_ticket', _TICKET)} ON CONFLICT DO NOTHING", row).rowcount > 0
 

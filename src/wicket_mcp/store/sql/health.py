@@ -3,6 +3,7 @@
 import math
 from collections.abc import Collection, Mapping, Sequence
 
+from wicket_mcp.store.clock import steady_time
 from wicket_mcp.store.model import Observation
 from wicket_mcp.store.sql.audit import HOUR
 from wicket_mcp.store.sql.part import Database, Part, insert, upsert
@@ -23,7 +24,8 @@ class SqlHealth(Part):
     async def save_probe(self, server: str, seen: Observation, keep_since: float) -> None:
         def save(db: Database) -> None:
             db.execute(insert("probe", "server, at, ok, duration_ms"), (server, seen.at, seen.ok, seen.duration_ms))
-            db.execute("DELETE FROM probe WHERE at < ?", (keep_since,))
+            ahead = max(0.0, seen.at - steady_time())
+            db.execute("DELETE FROM probe WHERE at < ?", (keep_since - ahead,))
 
         await self._connection.write("probe", save)
 

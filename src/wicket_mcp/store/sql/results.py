@@ -1,9 +1,9 @@
 """Large results, within a total size. Implements ResultStore."""
 
-import time
 from collections import Counter, defaultdict, deque
 
 from wicket_mcp.model import Principal
+from wicket_mcp.store.clock import steady_time
 from wicket_mcp.store.model import StoredResult
 from wicket_mcp.store.sql.part import Database, Part
 
@@ -11,7 +11,7 @@ from wicket_mcp.store.sql.part import Database, Part
 class SqlResults(Part):
     async def save_result(self, result: StoredResult, max_total_bytes: int) -> None:
         def save(db: Database) -> None:
-            db.execute("DELETE FROM result WHERE expires_at < ?", (time.time(),))
+            db.execute("DELETE FROM result WHERE expires_at < ?", (steady_time(),))
             (total,) = db.execute("SELECT coalesce(sum(length(body)), 0) FROM result").fetchone()
             surplus = total + len(result.body) - max_total_bytes
             if surplus > 0:
@@ -26,7 +26,7 @@ class SqlResults(Part):
     async def load_result(self, result_id: str, principal: Principal) -> StoredResult | None:
         text = """SELECT id, principal, tool, body, expires_at FROM result
                   WHERE id = ? AND principal = ? AND expires_at >= ?"""
-        row = await self._row(text, result_id, principal.name, time.time())
+        row = await self._row(text, result_id, principal.name, steady_time())
         return StoredResult(*row) if row else None
 
 
