@@ -189,6 +189,7 @@ def main() -> None:
     parser.add_argument("--before", default="", metavar="PROGRAM", help="an earlier wicket to start beside this one")
     options = parser.parse_args()
 
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # installed packages are compiled once, not at every start
     print(f"machine: {description()}; load average before: {load_average()}")
     with tempfile.TemporaryDirectory(prefix="wicket-bench-") as name:
         folder = Path(name)

@@ -5,6 +5,7 @@ and watches continue. `Gateway` is also the library's public class.
 """
 
 import asyncio
+import gc
 import logging
 import os
 import secrets
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _PATHS = frozenset({"path", "paths", "file", "file_path", "directory", "folder", "repo_path", "root", "cwd"})
+AFTER_START = 1.0  # seconds before background work that no client waits for
 FIRST_ANSWER = 3.0  # seconds that a client waits for servers that were never seen; slower ones are named
 
 
@@ -333,7 +335,11 @@ class Gateway(Library):
         self._probe()
         if self.config.path is not None:
             self.tasks.start(watch(self.config.path, lambda: self.config, self.apply), "watch configuration")
-        self.tasks.start(self.scripting.announce(), "look at the jail")
+        self.tasks.start(self._announce_jail(), "look at the jail")
+
+    async def _announce_jail(self) -> None:
+        await asyncio.sleep(AFTER_START)
+        await self.scripting.announce()
 
     def _probe(self) -> None:
         if self._facade is not None:
@@ -431,6 +437,13 @@ def read_config(source: Config | Mapping[str, Any] | str | Path) -> Config:
     if isinstance(source, Config):
         return source
     return Config.from_dict(source) if isinstance(source, Mapping) else load(Path(source))
+
+
+def collect_seldom() -> None:
+    """What there is now stays; a call makes many small objects and hardly a cycle among them."""
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)  # a thousand calls under way are not garbage, and are looked through each time
+    gc.enable()
 
 
 async def run_until_signalled(work: Callable[[asyncio.Event], Awaitable[None]]) -> None:

@@ -5,7 +5,6 @@ Used for every file that we rewrite, ours or another program's. Knows no format.
 
 import contextlib
 import os
-import tempfile
 from pathlib import Path
 
 from wicket_mcp.errors import ConfigError
@@ -16,6 +15,8 @@ def replace_file(path: Path, text: str, mode: int = 0o600) -> None:
 
     Raises ConfigError, and then the file is unchanged and its folder has no leftovers.
     """
+    import tempfile  # noqa: PLC0415  (a start that writes no file should not wait for it)
+
     path = path.resolve()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

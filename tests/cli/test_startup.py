@@ -82,3 +82,10 @@ def test_a_gateway_where_nobody_signs_in_loads_nothing_of_it(shell: Shell) -> No
     assert "wicket_mcp.app" in modules
     assert not {name for name in modules if name.startswith("wicket_mcp.identity.oauth")}
     assert not packages(modules) & {"cryptography", "joserfc", "aiohttp", "keyring"}
+
+
+def test_a_first_client_waits_for_nothing_that_only_scripts_searches_or_new_files_need() -> None:
+    program = "import sys, wicket_mcp.app, wicket_mcp.daemon.server; print(*sys.modules)"
+    done = subprocess.run((sys.executable, "-c", program), capture_output=True, text=True, check=True)
+    needless = {"ctypes", "tempfile", "email.utils", "importlib.resources", "typer", "wicket_mcp.scripts.jail"}
+    assert not needless & set(done.stdout.split())

@@ -233,6 +233,25 @@ async def test_a_configuration_that_cannot_be_used_is_told_as_without_a_daemon(m
     assert await machine.daemons() == []
 
 
+async def test_a_configuration_that_is_not_trusted_is_named_to_every_client(machine: Machine) -> None:
+    machine.configure({"a": peer("Echo")})
+    for _ in range(2):
+        process = await asyncio.create_subprocess_exec(
+            *(machine.python, "-m", "wicket_mcp", "serve"),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=machine.environ,
+            cwd=machine.folder,
+        )
+        client = Command(process)
+        machine.clients.append(client)
+        await client.initialize()
+        assert process.stderr is not None
+        while b"is not trusted. Read it, then run: wicket trust" not in await process.stderr.readline():
+            pass
+
+
 async def test_a_folder_that_is_not_ours_to_use_means_serving_without_a_daemon(machine: Machine) -> None:
     machine.configure({"a": peer("Echo")})
     shutil.rmtree(machine.runtime)

@@ -79,6 +79,7 @@ async def test_a_wrong_address_says_what_is_wrong_and_never_the_password(postgre
         "postgresql://wicket:hunter2@127.0.0.1:port/wicket": "invalid",
         "postgresql://wicket:hunter2@127.0.0.1/wicket?colour=red": "colour",
         "postgresql://wicket:hunter2@nowhere.invalid/wicket": "nowhere.invalid",
+        "postgresql:/wicket:hunter2@127.0.0.1/wicket": "is not the address of a database. Use postgresql://",
     }
     for address, words in addresses.items():
         with pytest.raises(ConfigError, match=words) as caught:

@@ -90,8 +90,10 @@ async def test_a_wrong_address_says_what_is_wrong_and_one_that_is_away_is_surviv
             with pytest.raises(ConfigError, match="Check user and password") as caught:
                 await RedisLimits.open(wrong)
             assert "hunter2" not in str(caught.value)
-    with pytest.raises(ConfigError, match="cannot be read"):
-        await RedisLimits.open("memcached://127.0.0.1")
+    for wrong in ("memcached://127.0.0.1", "redis:/:hunter2@127.0.0.1"):
+        with pytest.raises(ConfigError, match="cannot be read") as caught:
+            await RedisLimits.open(wrong)
+        assert "hunter2" not in str(caught.value)
     limits = await RedisLimits.open(f"redis://127.0.0.1:{free_port()}/0")
     assert await limits.take("ann", "a", 2, NOW) == 0.0
     assert "cannot be reached" in caplog.text

@@ -127,13 +127,13 @@ def _profile(config: "Config", name: str) -> str:
 
 
 async def _stdio(config: "Config", dialects: list[str], reloaded: "Callable[[Config], None]") -> None:
-    from wicket_mcp.app import Gateway, run_until_signalled
+    from wicket_mcp.app import Gateway, collect_seldom, run_until_signalled
 
     async def serve_client(stop: "asyncio.Event") -> None:
         _explain_to_a_person()
         async with Gateway.open(config) as gateway:
             gateway.on_reload.append(reloaded)
-            _collect_seldom()
+            collect_seldom()
             await gateway.serve_stdio(stop, *dialects)
 
     await run_until_signalled(serve_client)
@@ -148,7 +148,7 @@ async def _http(
     no_auth: bool,
     print_clients: bool,
 ) -> None:
-    from wicket_mcp.app import Gateway, run_until_signalled
+    from wicket_mcp.app import Gateway, collect_seldom, run_until_signalled
     from wicket_mcp.surface.guard import load_token
     from wicket_mcp.surface.server import inherit_listener
     from wicket_mcp.workers import Inherited
@@ -167,7 +167,7 @@ async def _http(
     async def serve_clients(stop: "asyncio.Event") -> None:
         async with Gateway.open(config) as gateway:
             gateway.on_reload.append(reloaded)
-            _collect_seldom()
+            collect_seldom()
             await gateway.serve_http(
                 stop, *dialects, token=token, on_ready=ready, listener=listener, workers=workers, metrics=metrics
             )
@@ -221,14 +221,6 @@ def _announce(
 
         sys.stdout.write(f"{page(address, token, config.path)}\n")
         sys.stdout.flush()
-
-
-def _collect_seldom() -> None:
-    """What there is now stays; a call makes many small objects and hardly a cycle among them."""
-    import gc
-
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 20)  # a thousand calls under way are not garbage, and are looked through each time
 
 
 def _at(config: "Config", address: str, option: str = "--http") -> "Config":

@@ -6,6 +6,7 @@ of them then starts its own gateway, which tells its user what is wrong.
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import socket
@@ -23,6 +24,7 @@ log = logging.getLogger("wicket_mcp.daemon")
 
 def main() -> int:
     """The exit status."""
+    gc.disable()  # until we serve: what is loaded until then is no garbage, and the first client waits
     for descriptor in (LISTENER, LOCK):
         os.set_inheritable(descriptor, False)
     listener = socket.socket(fileno=LISTENER)
@@ -41,7 +43,7 @@ def main() -> int:
 
 
 async def _serve(config: Config, listener: socket.socket) -> None:
-    from wicket_mcp.app import Gateway, run_until_signalled  # noqa: PLC0415  (a wrong configuration is told at once)
+    from wicket_mcp.app import Gateway, collect_seldom, run_until_signalled  # noqa: PLC0415  (a wrong configuration is told at once)
     from wicket_mcp.daemon.server import Daemon, level_logs  # noqa: PLC0415
 
     level_logs(os.environ.get("WICKET_LOG") or config.log_level)
@@ -52,6 +54,7 @@ async def _serve(config: Config, listener: socket.socket) -> None:
     async def serve_clients(stop: asyncio.Event) -> None:
         async with Gateway.open(config) as gateway:
             gateway.attend()
+            collect_seldom()
             await Daemon(gateway, listener, LOCK, stop).run()
 
     await run_until_signalled(serve_clients)

@@ -149,6 +149,8 @@ class Daemon:
             client.attach(transport)
             self._clients.add(client)
             client.order("ready", f"served by daemon {os.getpid()}; its log is {self.log_file}")
+            if untrusted := self._gateway.config.untrusted:
+                client.order("log", f"wicket: {untrusted}")
             with _logging_to(client, level):
                 if early:
                     client.data_received(early)

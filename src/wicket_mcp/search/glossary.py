@@ -6,12 +6,12 @@ words that people use about tools; names and unknown words stay unchanged, and s
 
 import re
 from functools import cache
-from importlib.resources import files
 
 from wicket_mcp.search.text import MAX_QUERY, STOP, fold, stem
 
-_ASIAN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]+")
-_TOKEN = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*|[.,;?!]")
+# `re` compiles them at the first search, so that a start does not wait for them.
+_ASIAN = r"[\u3040-\u30ff\u3400-\u9fff]+"
+_PIECE = r"[^\W_]+(?:['’-][^\W_]+)*|[.,;?!]"
 _PREFIX = 5
 """The length from which an entry matches every word that begins with it."""
 _ENDING = 4
@@ -34,10 +34,10 @@ _PARTICLES = {"aus": "off", "ab": "off", "ein": "on", "an": "on"}
 def to_english(query: str) -> str:
     """The query in English, as far as its words are known; an English query is returned unchanged."""
     query = query[:MAX_QUERY]
-    if any(map(_segment, _ASIAN.findall(query))):
-        query = _ASIAN.sub(lambda run: f" {_segment(run.group())} ", query)
+    if any(map(_segment, re.findall(_ASIAN, query))):
+        query = re.sub(_ASIAN, lambda run: f" {_segment(run.group())} ", query)
     folded = fold(query) if not query.isascii() else query
-    tokens = _TOKEN.findall(folded)
+    tokens = re.findall(_PIECE, folded)
     if not _is_foreign([token.lower() for token in tokens]):
         return query
     last = next((at for at in range(len(tokens) - 1, -1, -1) if tokens[at].isalpha()), 0)
@@ -89,6 +89,8 @@ def _segment(run: str) -> str:
 
 @cache
 def _rows() -> list[list[str]]:
+    from importlib.resources import files  # noqa: PLC0415  (a start without a search should not wait for it)
+
     text = files("wicket_mcp.search").joinpath("glossary.txt").read_text("utf-8")
     return [[cell.strip() for cell in line.split("|")] for line in text.splitlines() if not line.startswith("#")]
 

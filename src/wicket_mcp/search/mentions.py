@@ -8,7 +8,6 @@ hand. `choice.py` calls this for the few tools it is about to show. Knows no sco
 import re
 from collections.abc import Callable, Sequence
 from functools import cache
-from importlib.resources import files
 
 import msgspec
 
@@ -89,5 +88,7 @@ def _subjects() -> dict[str, frozenset[str]]:
 
 
 def _lines(name: str) -> list[str]:
+    from importlib.resources import files  # noqa: PLC0415  (a start without a search should not wait for it)
+
     text = files("wicket_mcp.search").joinpath(name).read_text("utf-8")
     return [line for line in text.splitlines() if not line.startswith("#")]

@@ -13,7 +13,7 @@ from typing import ParamSpec, TypeVar
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_WORD = re.compile(
+_WORD = (  # `re` compiles it at the first search, so that a start does not wait for it
     r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+"  # fooBar, HTTPServer, v2
     r"|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"  # scripts written without spaces: a character is a word
     r"|[^\W\d_a-zA-Z]+"  # every other alphabet: a run of letters
@@ -52,7 +52,7 @@ def words(text: str) -> list[str]:
     """Lower-case words in order; identifiers split at case, digit and punctuation boundaries, accents folded."""
     if not text.isascii():
         text = fold(text)
-    return [word.lower() for word in _WORD.findall(text)]
+    return [word.lower() for word in re.findall(_WORD, text)]
 
 
 def fold(text: str) -> str:

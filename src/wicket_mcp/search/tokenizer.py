@@ -14,7 +14,7 @@ UNKNOWN = 0
 """The piece for a letter that no piece has."""
 _START = "_"
 """Marks a piece that starts a word of an alphabet; words never contain it."""
-_WORD = re.compile(
+_WORD = (  # `re` compiles it at the first search, so that a start does not wait for it
     r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+"
     r"|[\u3400-\u4dbf\u4e00-\u9fff\u3005]+|[\u3041-\u309f]+|[\u30a1-\u30ff]+|[\uac00-\ud7af]+"
     r"|[^\W\d_a-zA-Z\u3005\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+"
@@ -38,7 +38,7 @@ def split(text: str) -> list[str]:
     """Words as the vocabulary has them: lower case, alphabetic words with a mark in front."""
     return [
         word if word[0] >= _FIRST_WITHOUT_SPACES else _START + word.lower()[:_LONGEST_WORD]
-        for word in _WORD.findall(fold(text))
+        for word in re.findall(_WORD, fold(text))
     ]
 
 

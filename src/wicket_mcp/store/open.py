@@ -46,20 +46,26 @@ async def open_store(location: Path | str) -> Store:
     """
     from wicket_mcp.store.sql.store import SqlStore  # noqa: PLC0415  (load the chosen implementation alone)
 
-    scheme, separator, _ = str(location).partition("://")
-    if not separator:
+    if isinstance(location, Path):
         from wicket_mcp.store.sqlite.connection import Connection  # noqa: PLC0415
 
-        return SqlStore(await Connection.open(Path(location)))
-    if scheme not in ("postgresql", "postgres"):
-        hint = "Use postgresql://user@host/database, or leave it out: then the state is a file in 'state_dir'."
-        raise ConfigError(f"a '{scheme}' state store is not built in", key="store", hint=hint)
+        return SqlStore(await Connection.open(location))
+    _check_scheme(location)
     try:
         from wicket_mcp.store.postgres.connection import PostgresConnection  # noqa: PLC0415
     except ImportError as problem:
         hint = "Install it: pip install 'wicket-mcp[postgres]'."
         raise ConfigError(f"PostgreSQL needs what is not installed: {problem}", key="store", hint=hint) from None
-    return SqlStore(await PostgresConnection.open(str(location)))
+    return SqlStore(await PostgresConnection.open(location))
+
+
+def _check_scheme(address: str) -> None:
+    """Raises ConfigError, without the rest of the address, which may have a password."""
+    scheme, separator, _ = address.partition("://")
+    if not separator or scheme not in ("postgresql", "postgres"):
+        problem = f"a '{scheme}' state store is not built in" if separator else "is not the address of a database"
+        hint = "Use postgresql://user@host/database, or leave it out: then the state is a file in 'state_dir'."
+        raise ConfigError(problem, key="store", hint=hint)
 
 
 async def join_members(address: str, me: str, locate: Callable[[str], str]) -> "ClaimingMembers":

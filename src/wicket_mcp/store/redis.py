@@ -68,6 +68,8 @@ class RedisLimits:
     @classmethod
     async def open(cls, address: str) -> "RedisLimits":
         """Raises ConfigError for a wrong address or a database that is not ours."""
+        if not address.startswith(("redis://", "rediss://", "unix://")):
+            raise _wrong("the address of Redis cannot be read", "Write redis://host:port/0.")
         display = address.rpartition("@")[2].removeprefix("redis://").removeprefix("rediss://")
         try:
             client: Redis = Redis.from_url(  # pyright: ignore[reportUnknownMemberType]

@@ -13,7 +13,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from base64 import b64encode
 from pathlib import Path
@@ -75,6 +74,8 @@ def fetch(package: Package, pinned: str, patience: float) -> str:
 
     Raises ConfigError if it cannot be fetched.
     """
+    import tempfile  # noqa: PLC0415  (for those who check a package)
+
     with tempfile.TemporaryDirectory(prefix="wicket-package-", ignore_cleanup_errors=True) as folder:
         if package.registry == "npm":
             options = ("--ignore-scripts", "--fetch-retries=0", "--pack-destination", folder)

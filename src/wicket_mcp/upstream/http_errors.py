@@ -5,7 +5,6 @@ so it is Crashed. A JSON-RPC error in the body is kept as it is: era negotiation
 """
 
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 
 from wicket_mcp.codec import decode
@@ -132,6 +131,8 @@ def _describe(answer: Answer, text: str) -> str:
 def _retry_after(value: str) -> float | None:
     if value.isascii() and value.isdigit():
         return float(value[:9])
+    from email.utils import parsedate_to_datetime  # noqa: PLC0415  (few servers name a date)
+
     try:
         until = parsedate_to_datetime(value)
     except ValueError:
