@@ -163,6 +163,9 @@ async def test_the_command_copies_what_the_configuration_names(postgres: Postgre
     assert (done.code, "Copied 1 rows" in done.out) == (0, True)
     again = await asyncio.to_thread(shell.run, *command)
     assert (again.code, "not empty" in again.err) == (2, True)
+    told = (await asyncio.to_thread(shell.run, "status", "--config", str(config))).out
+    assert address.replace(":secret@", "@") in told
+    assert "secret@" not in told
     config.write_text('state_dir = "state"\n')
     without = await asyncio.to_thread(shell.run, *command)
     assert "there is no database to copy to" in without.err

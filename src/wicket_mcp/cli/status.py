@@ -26,6 +26,7 @@ def status(config: ConfigOption = None, json: JsonOption = False, verbose: Verbo
         return {
             "config": str(settings.path or ""),
             "state": str(state),
+            "store": _without_password(settings.store or ""),
             "token_file": str(state / "token"),
             "address": f"http://{settings.http.host}:{settings.http.port}/mcp",
             "dialects": list(settings.dialects),
@@ -76,6 +77,13 @@ async def _last_hour(gateway: "Gateway") -> dict[str, Any]:
     }
 
 
+def _without_password(address: str) -> str:
+    """The address of a database as far as others may read it."""
+    scheme, separator, rest = address.partition("://")
+    account, at, place = rest.rpartition("@")
+    return f"{scheme}{separator}{account.partition(':')[0]}{at}{place.partition('?')[0]}"
+
+
 def _latencies(row: dict[str, Any]) -> tuple[str, str]:
     cells = ["-" if row[key] is None else f"{row[key]:.1f} ms" for key in ("p50_ms", "p95_ms")]
     return cells[0], cells[1]
@@ -86,6 +94,7 @@ def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
     rows = [
         ("config", facts["config"]),
         ("state", facts["state"]),
+        *([("store", facts["store"])] if facts["store"] else []),
         ("token file", facts["token_file"]),
         ("address", f"{facts['address']} (when served with --http)"),
         ("dialects", ", ".join(facts["dialects"])),
