@@ -37,6 +37,17 @@ def test_without_a_service_manager_it_says_so(shell: Shell) -> None:
     assert "systemctl was not found" in done.err
 
 
+def test_a_service_manager_that_cannot_be_reached_is_named_with_its_reason(shell: Shell) -> None:
+    shell.config.parent.mkdir(parents=True)
+    shell.config.write_text("")
+    manager = shell.home / "systemctl"
+    manager.write_text("#!/bin/sh\necho Created symlink. >&2\necho Failed to connect to bus >&2\nexit 1\n")
+    manager.chmod(0o755)
+    done = shell.run("service", "install", PATH=str(shell.home))
+    assert done.code == 2
+    assert "enable --now wicket.service failed: Failed to connect to bus. The file is written." in done.err
+
+
 def test_arguments_reach_the_command_as_they_are() -> None:
     text = unit(["/opt/my python", "-c", 'a"b%c$d\\e', "plain"])
     assert r"""ExecStart="/opt/my python" -c "a\"b%%c$$d\\e" plain""" in text

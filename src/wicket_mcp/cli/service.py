@@ -14,7 +14,7 @@ import typer
 
 from wicket_mcp.cli.common import ConfigOption
 from wicket_mcp.cli.output import note, say
-from wicket_mcp.errors import ConfigError, Internal
+from wicket_mcp.errors import ConfigError
 
 app = typer.Typer(no_args_is_help=True, help="Let systemd or launchd run wicket serve --http.", rich_markup_mode=None)
 
@@ -141,5 +141,6 @@ def _run(*commands: tuple[str, ...], check: bool = True) -> None:
     for number, command in enumerate(commands):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if check and done.returncode and number == len(commands) - 1:
-            words = (done.stderr or done.stdout).strip()
-            raise Internal(f"{' '.join(command)} failed: {words}", hint="The file is written; start it by hand.")
+            said = (done.stderr or done.stdout).strip().splitlines() or ["it did not say why"]
+            hint = "The file is written. Start it from a session of this user (loginctl), or run its command yourself."
+            raise ConfigError(f"{' '.join(command)} failed: {said[-1]}", key="service", hint=hint)
