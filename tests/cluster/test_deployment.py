@@ -16,6 +16,8 @@ from tests.peers.haproxy import MISSING
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.telemetry.metrics import FAMILIES
 
+OLDEST = "1.30"
+"""The oldest Kubernetes whose definitions the resources are held against."""
 KUBERNETES = ROOT / "deploy" / "kubernetes"
 KINDS = {
     "Deployment": "apps/v1",
@@ -88,6 +90,32 @@ def test_every_resource_is_of_a_known_kind_and_named() -> None:
             assert document["apiVersion"] == KINDS[kind]
             assert document["metadata"]["name"].startswith("wicket")
     assert any(service["spec"].get("clusterIP") == "None" for service in found["Service"])
+
+
+def built() -> list[Any]:
+    """All resources with the labels that kustomize adds."""
+    (label,) = documents(KUBERNETES / "kustomization.yaml")[0]["labels"]
+    assert label["includeSelectors"]
+    all_of_them = [document for documents in resources().values() for document in documents]
+    for document in all_of_them:
+        spec = document["spec"]
+        if document["kind"] == "Deployment":
+            spec["template"].setdefault("metadata", {})["labels"] = label["pairs"]
+        if document["kind"] in ("Deployment", "PodDisruptionBudget"):
+            spec.setdefault("selector", {})["matchLabels"] = label["pairs"]
+        if document["kind"] == "Service":
+            spec["selector"] = label["pairs"]
+    return all_of_them
+
+
+def test_every_resource_is_one_that_kubernetes_takes() -> None:
+    validator = pytest.importorskip("kubernetes_validate", reason="install requirements/dev.txt")
+    checked = [document["kind"] for document in built() if validator.validate(document, OLDEST, strict=True)]
+    assert len(checked) == len(built()) >= len(KINDS) - 1
+    misspelt = next(document for document in built() if document["kind"] == "Deployment")
+    misspelt["spec"]["replica"] = 3
+    with pytest.raises(validator.ValidationError, match="replica"):
+        validator.validate(misspelt, OLDEST, strict=True)
 
 
 def test_the_deployment_asks_for_what_the_program_answers() -> None:
