@@ -2,12 +2,13 @@
 
 import asyncio
 import sys
+from pathlib import Path
 
 from wicket_mcp.store.open import open_store
 
 
 async def use(location: str, name: str) -> None:
-    store = await open_store(location)
+    store = await open_store(location if "://" in location else Path(location))
     try:
         await store.save_note(name, "was here")
         await store.keys()

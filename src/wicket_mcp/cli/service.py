@@ -141,6 +141,6 @@ def _run(*commands: tuple[str, ...], check: bool = True) -> None:
     for number, command in enumerate(commands):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if check and done.returncode and number == len(commands) - 1:
-            said = (done.stderr or done.stdout).strip().splitlines() or ["it did not say why"]
+            messages = (done.stderr or done.stdout).strip().splitlines() or ["it did not say why"]
             hint = "The file is written. Start it from a session of this user (loginctl), or run its command yourself."
-            raise ConfigError(f"{' '.join(command)} failed: {said[-1]}", key="service", hint=hint)
+            raise ConfigError(f"{' '.join(command)} failed: {messages[-1]}", key="service", hint=hint)

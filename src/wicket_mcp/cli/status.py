@@ -79,8 +79,8 @@ async def _last_hour(gateway: "Gateway") -> dict[str, Any]:
 
 def _without_password(address: str) -> str:
     """The address of a database as far as others may read it."""
-    scheme, separator, rest = address.partition("://")
-    account, at, place = rest.rpartition("@")
+    scheme, separator, location = address.partition("://")
+    account, at, place = location.rpartition("@")
     return f"{scheme}{separator}{account.partition(':')[0]}{at}{place.partition('?')[0]}"
 
 
