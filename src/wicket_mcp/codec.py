@@ -39,9 +39,14 @@ def decode(data: bytes | str, *, strict: bool = False) -> Any:
             value = json.loads(text, parse_constant=refuse_constant)  # noqa: TID251  (the one place)
         except RecursionError:
             raise ValueError(TOO_DEEP) from None
-    if len(data) > 2 * MAX_DEPTH and is_deep(data, value):
+    if len(data) > 2 * MAX_DEPTH and _opens(data) > MAX_DEPTH and is_deep(data, value):
         raise ValueError(TOO_DEEP)
     return value
+
+
+def _opens(data: bytes | str) -> int:
+    """How many objects and lists there are at most."""
+    return data.count(b"{") + data.count(b"[") if isinstance(data, bytes) else data.count("{") + data.count("[")
 
 
 def is_deep(data: bytes | str, value: Any, most: int = MAX_DEPTH) -> bool:
@@ -53,22 +58,19 @@ def weighs_over(value: Any, most: int = LARGE) -> bool:
     """Whether `value` takes more than about `most` bytes as JSON. Stops as soon as it knows."""
     # Every response passes here: avoid function calls for values that are not text.
     weight = 0
-    containers: list[Any] = [(value,)]
+    containers: list[Any] = [value if type(value) in _CONTAINERS else (value,)]
     for container in containers:  # grows meanwhile
-        size = 16 * len(container)
-        if size > most:
+        weight += 16 * len(container)
+        if weight > most:
             return True
-        weight += size
         parts: Any = container.values() if container.__class__ is dict else container
         for part in parts:
             kind = part.__class__
             if kind is str:
                 weight += len(part)
-            elif kind in _CONTAINERS:
+            elif kind is dict or kind is list:
                 containers.append(part)
-        if weight > most:
-            return True
-    return False
+    return weight > most
 
 
 def is_large(members: Any) -> bool:

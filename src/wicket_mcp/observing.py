@@ -41,19 +41,24 @@ class CallCounter:
         self._calls: dict[tuple[str, str, str], int] = {}
         self._tools: set[tuple[str, str]] = set()
 
-    def __call__(self, record: CallRecord) -> None:
-        if record.method in _NOT_CALLS:
-            return
-        seconds = record.duration_ms / 1000
-        # Callers can make up unknown names and resource addresses, so these get no label.
-        tool = record.tool if record.server and record.method == "tools/call" else ""
-        if tool and len(self._tools) <= MAX_TOOLS:
-            self._tools.add((record.server, tool))
-        key = record.server, tool if len(self._tools) <= MAX_TOOLS else "", record.outcome
-        self._calls[key] = self._calls.get(key, 0) + 1
-        self._metrics.observe("wicket_call_duration_seconds", seconds, record.server)
-        self._metrics.observe("wicket_gateway_duration_seconds", seconds - record.upstream_ms / 1000)
-        self._metrics.observe("wicket_results_bytes", record.result_bytes)
+    def __call__(self, records: Sequence[CallRecord]) -> None:
+        by_server: dict[str, list[CallRecord]] = {}
+        for record in records:
+            if record.method in _NOT_CALLS:
+                continue
+            # Callers can make up unknown names and resource addresses, so these get no label.
+            tool = record.tool if record.server and record.method == "tools/call" else ""
+            if tool and len(self._tools) <= MAX_TOOLS:
+                self._tools.add((record.server, tool))
+            key = record.server, tool if len(self._tools) <= MAX_TOOLS else "", record.outcome
+            self._calls[key] = self._calls.get(key, 0) + 1
+            by_server.setdefault(record.server, []).append(record)
+        observe = self._metrics.observe
+        for server, calls in by_server.items():
+            observe("wicket_call_duration_seconds", [call.duration_ms / 1000 for call in calls], server)
+            ours = [(call.duration_ms - call.upstream_ms) / 1000 for call in calls]
+            observe("wicket_gateway_duration_seconds", ours)
+            observe("wicket_results_bytes", [call.result_bytes for call in calls])
 
     def read(self) -> Iterable[Reading]:
         """The calls by server, tool and outcome; without tools if there are too many."""

@@ -74,7 +74,7 @@ async def test_what_one_principal_chose_lifts_nothing_for_another(store: Store, 
     learning = Learning(store, clock=clock)
     learning.note_search(ASKED, "ann", [])
     learning.note_search(ASKED, "bob", [])
-    learning.hear(call(WANTED))
+    learning.hear([call(WANTED)])
     await learning.close()
     assert await learning.lifts(ASKED, "ann")
     assert await learning.lifts(ASKED, "bob") == {}
@@ -85,8 +85,8 @@ async def test_what_one_principal_chose_lifts_nothing_for_another(store: Store, 
 async def test_a_choice_fades_and_a_shown_tool_counts_more(store: Store, clock: Clock) -> None:
     learning = Learning(store, clock=clock)
     learning.note_search(ASKED, "ann", [WANTED])
-    learning.hear(call(WANTED))
-    learning.hear(call("time.get_current_time"))
+    learning.hear([call(WANTED)])
+    learning.hear([call("time.get_current_time")])
     fresh = await learning.lifts(ASKED, "ann")
     assert fresh[WANTED] > fresh["time.get_current_time"]
     clock.now += 2 * HALF_LIFE
@@ -107,7 +107,7 @@ async def test_a_choice_fades_and_a_shown_tool_counts_more(store: Store, clock: 
 async def test_a_call_that_did_not_follow_teaches_nothing(store: Store, clock: Clock, record: CallRecord) -> None:
     learning = Learning(store, clock=clock)
     learning.note_search(ASKED, "ann", [WANTED])
-    learning.hear(record)
+    learning.hear([record])
     await learning.close()
     assert await learning.lifts(ASKED, "ann") == {}
 
@@ -115,7 +115,7 @@ async def test_a_call_that_did_not_follow_teaches_nothing(store: Store, clock: C
 async def test_another_question_is_not_lifted(store: Store, clock: Clock) -> None:
     learning = Learning(store, clock=clock)
     learning.note_search(ASKED, "ann", [WANTED])
-    learning.hear(call(WANTED))
+    learning.hear([call(WANTED)])
     assert await learning.lifts("what time is it in Tokyo?", "ann") == {}
     assert await learning.lifts("", "ann") == {}
     await learning.close()
@@ -125,18 +125,18 @@ async def test_what_is_kept_is_bounded_and_cannot_be_read(store: Store, clock: C
     learning = Learning(store, clock=clock)
     for number in range(KEPT + 20):
         learning.note_search(f"hunter{number} secret", "ann", [])
-        learning.hear(call(WANTED, at=NOW + number / 1000))
+        learning.hear([call(WANTED, at=NOW + number / 1000)])
         await learning.close()
     kept = await store.choices("ann")
     assert len(kept) == KEPT
     assert not any(b"secret" in choice.query for choice in kept)
     for number in range(9):
         learning.note_search("one question", "ann", [])
-        learning.hear(call(f"x.tool{number}"))
+        learning.hear([call(f"x.tool{number}")])
     await learning.close()
     assert len(await learning.lifts("one question", "ann")) == 9
     learning.note_search("a single question", "bob", [])
     for number in range(9):
-        learning.hear(call(f"x.tool{number}", "bob"))
+        learning.hear([call(f"x.tool{number}", "bob")])
     await learning.close()
     assert len(await learning.lifts("a single question", "bob")) == 3

@@ -136,7 +136,7 @@ def test_prometheus_accepts_every_metric_and_hostile_names() -> None:
     metrics = Metrics()
     calls = CallCounter(metrics)
     metrics.read_from(calls.read)
-    calls(call(tool='a"b\\c\nwicket_forged 1'))
+    calls([call(tool='a"b\\c\nwicket_forged 1')])
     for name, family in FAMILIES.items():
         if family.kind == "counter":
             metrics.add(name, *("x" for _ in family.labels))
@@ -156,10 +156,10 @@ def test_tools_lose_their_label_when_there_are_many() -> None:
     calls = CallCounter(metrics)
     metrics.read_from(calls.read)
     for number in range(MAX_TOOLS):
-        calls(call(tool=f"t{number}"))
+        calls([call(tool=f"t{number}")])
     assert 'tool="t1"' in render(metrics.read())
     for number in range(3):
-        calls(call(tool=f"more{number}"))
+        calls([call(tool=f"more{number}")])
     assert re.findall("^wicket_calls_total.*", render(metrics.read()), re.MULTILINE) == [
         f'wicket_calls_total{{server="x",tool="",outcome="ok"}} {MAX_TOOLS + 3}'
     ]
@@ -169,7 +169,7 @@ def test_an_address_of_a_resource_is_no_label() -> None:
     metrics = Metrics()
     calls = CallCounter(metrics)
     metrics.read_from(calls.read)
-    calls(replace(call(tool="file:///secret"), method="resources/read"))
+    calls([replace(call(tool="file:///secret"), method="resources/read")])
     assert "secret" not in render(metrics.read())
 
 

@@ -33,9 +33,7 @@ def check(results: Results) -> Layer:
             if is_large(arguments):
                 arguments = await _fit_large(results, request, tool, arguments)
             else:
-                if REFERENCE in arguments or (
-                    any(isinstance(value, (dict, list)) for value in arguments.values()) and refers(arguments)
-                ):
+                if REFERENCE in arguments or (_is_nested(arguments) and refers(arguments)):
                     arguments = await _substitute(results, request, tool, arguments)
                 if not fits(tool.definition, arguments):
                     arguments = fit_arguments(tool, arguments)
@@ -49,6 +47,13 @@ def check(results: Results) -> Layer:
         return handle
 
     return layer
+
+
+def _is_nested(arguments: JsonObject) -> bool:
+    for value in arguments.values():  # noqa: SIM110  (every call passes here, and a generator is slower)
+        if isinstance(value, (dict, list)):
+            return True
+    return False
 
 
 async def _substitute(results: Results, request: Request, tool: Tool, arguments: JsonObject) -> JsonObject:

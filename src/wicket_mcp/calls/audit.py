@@ -9,8 +9,10 @@ a revoked key) are recorded here too.
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import msgspec
 
 from wicket_mcp.calls.cache import META_CACHED
 from wicket_mcp.codec import digest, encode
@@ -36,9 +38,11 @@ audit.
 
 Sink = Callable[[CallRecord], None]
 """Takes one record. Never blocks and never raises."""
+Listener = Callable[[Sequence[CallRecord]], None]
+"""Takes the records of the last moment. Never blocks and never raises."""
 
 
-class Running(NamedTuple):
+class Running(msgspec.Struct, frozen=True, gc=False):
     """A running request."""
 
     request: Request
@@ -51,7 +55,7 @@ class Audit:
 
     def __init__(self, *sinks: Sink) -> None:
         self._sinks = sinks
-        self._listeners: list[Sink] = []
+        self._listeners: list[Listener] = []
         self._unheard: list[CallRecord] = []
         self._timer: asyncio.TimerHandle | None = None
         self.running: dict[Span, Running] = {}
@@ -75,7 +79,7 @@ class Audit:
             if self._timer is None:
                 self._timer = asyncio.get_running_loop().call_later(LISTENERS_EVERY, self.flush)
 
-    def listen(self, listener: Sink) -> None:
+    def listen(self, listener: Listener) -> None:
         """Receive every record from now on: slightly later and in batches, so that no call waits for it."""
         self._listeners.append(listener)
 
@@ -85,9 +89,8 @@ class Audit:
             self._timer.cancel()
             self._timer = None
         unheard, self._unheard = self._unheard, []
-        for record in unheard:
-            for listener in self._listeners:
-                listener(record)
+        for listener in self._listeners:
+            listener(unheard)
 
     def act(self, principal: str, act: str, detail: str = "", *, outcome: str = "ok", method: str = "admin") -> None:
         """Record an action on the gateway itself."""
@@ -189,9 +192,11 @@ def _steps(span: Span, started: float, ended: float) -> tuple[tuple[str, float],
     marks: list[Any] = span.marks
     last, began = "audit", started
     for name, at in zip(marks[::2], marks[1::2], strict=True):
-        steps[last] = steps.get(last, 0.0) + (at - began) * 1000
+        elapsed = (at - began) * 1000
+        steps[last] = steps[last] + elapsed if last in steps else elapsed
         last, began = name, at
-    steps[last] = steps.get(last, 0.0) + (ended - began) * 1000
+    elapsed = (ended - began) * 1000
+    steps[last] = steps[last] + elapsed if last in steps else elapsed
     if FORWARD in steps:
         steps[FORWARD] = max(0.0, steps[FORWARD] - span.upstream * 1000)
         steps["server"] = span.upstream * 1000
@@ -208,7 +213,7 @@ def _mask(span: Span) -> str:
 def measure(body: JsonObject) -> int:
     """The same as `size_of`, but quicker for the usual result, which is one text."""
     content: Any = body.get("content")
-    if "structuredContent" not in body and isinstance(content, list) and len(cast("list[Any]", content)) == 1:
+    if isinstance(content, list) and len(cast("list[Any]", content)) == 1 and "structuredContent" not in body:
         block = cast("list[Any]", content)[0]
         if isinstance(block, dict) and isinstance(text := cast("JsonObject", block).get("text"), str):
             return len(text)

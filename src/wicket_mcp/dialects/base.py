@@ -15,7 +15,7 @@ from wicket_mcp.extensions import UI, declares
 from wicket_mcp.model import LOCAL, Caller, Json, JsonObject, Principal, Tool
 from wicket_mcp.request import EMPTY, Request, Span
 from wicket_mcp.schema.arguments import fit_arguments, parse_arguments
-from wicket_mcp.schema.checker import fits
+from wicket_mcp.schema.checker import find_checker, fits
 from wicket_mcp.spelling import nearest
 from wicket_mcp.trust.policy import demand
 from wicket_mcp.verbs import Verbs
@@ -146,20 +146,12 @@ class Table:
             arguments: Any = call.arguments
             if type(arguments) is not dict:
                 arguments = parse_arguments(arguments)
-            named = cast("JsonObject", arguments)
-            for key, value in named.items():
-                if not (_is_short(value) or key in PASSED_ON):
-                    check_own_arguments(named)
-                    break
-            arguments = _fit(name, row.definition, cast("JsonObject", arguments))
-            return await row.handler(verbs, msgspec.structs.replace(call, arguments=arguments))
+            fitting = _fit(name, row.definition, cast("JsonObject", arguments))
+            if fitting is not call.arguments:
+                call = msgspec.structs.replace(call, arguments=fitting)
+            return await row.handler(verbs, call)
         except WicketError as problem:
             return self._fail(problem)
-
-
-def _is_short(value: Any) -> bool:
-    """Whether an argument of ours needs no length check: nearly all are a name, a number, or nothing."""
-    return value is None or isinstance(value, int | float) or (isinstance(value, str) and len(value) <= MAX_NAME)
 
 
 PASSED_ON = frozenset({"arguments", "args"})
@@ -175,6 +167,13 @@ def _fit(name: str, definition: JsonObject, arguments: JsonObject) -> JsonObject
 
     Arguments for another tool are checked against that tool's schema later, and may be too large to check twice.
     """
+    for key, value in arguments.items():
+        is_long = isinstance(value, (dict, list)) or (isinstance(value, str) and len(value) > MAX_NAME)
+        if is_long and key not in PASSED_ON:
+            check_own_arguments(arguments)
+            break
+    if find_checker(definition).is_plain(arguments):
+        return arguments
     opaque: JsonObject = {key: arguments[key] for key in _FOR_OTHERS if isinstance(arguments.get(key), dict)}
     checked = {**arguments, **dict.fromkeys(opaque, _EMPTY)} if opaque else arguments
     if fits(definition, checked):

@@ -6,7 +6,7 @@ because the upstream checks them again. Knows nothing about tools or about the w
 """
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -32,6 +32,18 @@ _TOLD_ALL = 2_000  # a step of a check with explanations is a thousand times as 
 _TOLD_ONE = 8_000
 _SAME_VALUE = ("allOf", "anyOf", "oneOf", "dependentSchemas")
 _SAME_VALUE_ONE = ("not", "if", "then", "else")
+_NOTES = frozenset({"title", "description", "default", "examples", "deprecated", "format"})
+"""Keywords that say nothing about which values are valid."""
+_PLAIN_OBJECT = _NOTES | {"$schema", "type", "properties", "required", "additionalProperties"}
+_CLASSES: Mapping[Any, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "object": (dict,),
+    "array": (list,),
+    "null": (type(None),),
+}
 
 
 _KEPT = 512
@@ -48,6 +60,17 @@ class Checker(msgspec.Struct, frozen=True):
     """How many parts the schema has."""
     refers: bool = False
     """Whether the schema has references, so that there may be more to check than its text shows."""
+    plain: Mapping[str, tuple[type, ...]] = {}
+    """The classes of values of the properties that have a type and no other condition."""
+    required: frozenset[str] | None = None
+    """The names that must be given; None if there are more conditions than these and the types."""
+
+    def is_plain(self, arguments: JsonObject) -> bool:
+        """Whether only plain properties are given, and are valid: so in most calls, and seen without the validator."""
+        for name, value in arguments.items():
+            if type(value) not in self.plain.get(name, ()):
+                return False
+        return self.required is not None and self.required <= arguments.keys()
 
     def errors(self, arguments: JsonObject) -> "list[ValidationError] | None":
         """The errors: an empty list if there are none, None if they are too expensive to list."""
@@ -87,7 +110,7 @@ _compiled: OrderedDict[int, tuple[JsonObject, Checker]] = OrderedDict()
 def fits(definition: JsonObject, arguments: JsonObject) -> bool:
     """Whether `arguments` are known to fit a tool's input schema: the quick answer for nearly every call."""
     checker = find_checker(definition)
-    return checker.problem is None and checker.errors(arguments) == []
+    return checker.is_plain(arguments) or (checker.problem is None and checker.errors(arguments) == [])
 
 
 def find_checker(definition: JsonObject) -> Checker:
@@ -119,7 +142,9 @@ def compile_schema(schema: JsonObject) -> Checker:
             if problem := _untraceable(schema):
                 return Checker(schema, f"{problem}: arguments pass unchecked")
             problem = f"not checked: {'; '.join(left_out)}" if left_out else None
-            return Checker(schema, problem, outcome, _measure(schema, _NODES)[0], bool(subschemas_with(schema, "$ref")))
+            plain, required = _plain_properties({} if problem else schema)
+            weight, refers = _measure(schema, _NODES)[0], bool(subschemas_with(schema, "$ref"))
+            return Checker(schema, problem, outcome, weight, refers, plain, required)
         path: list[Any] = list(getattr(outcome, "instance_path", ()))
         left_out.append(_reason(outcome, path, schema))
         better = repair(schema, path)
@@ -127,6 +152,21 @@ def compile_schema(schema: JsonObject) -> Checker:
             break
         schema = better
     return Checker(schema, f"{'; '.join(left_out[-2:])}: arguments pass unchecked")
+
+
+def _plain_properties(schema: JsonObject) -> tuple[Mapping[str, tuple[type, ...]], frozenset[str] | None]:
+    """The properties with a type and no other condition, and the required ones; None if the object has conditions."""
+    properties, required = schema.get("properties", {}), schema.get("required", [])
+    if not (schema.keys() <= _PLAIN_OBJECT and schema.get("type") == "object" and is_object(properties)):
+        return {}, None
+    if not is_list(required) or not all(isinstance(name, str) for name in required):
+        return {}, None
+    plain: dict[str, tuple[type, ...]] = {}
+    for name, part in properties.items():
+        if is_object(part) and part.keys() <= _NOTES | {"type"} and "type" in part:
+            kinds: list[Any] = part["type"] if is_list(part["type"]) else [part["type"]]
+            plain[name] = tuple(cls for kind in kinds if isinstance(kind, str) for cls in _CLASSES.get(kind, ()))
+    return plain, frozenset(required)
 
 
 def _make_readable(value: Any) -> Any:

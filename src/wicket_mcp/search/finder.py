@@ -9,7 +9,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from pathlib import Path
@@ -124,9 +124,9 @@ class Finder:
         self._presented[view] = self._index, _warm(index)
         return index
 
-    def hear(self, record: CallRecord) -> None:
-        """Learn from a call that may have followed a search. Never waits."""
-        self._learning.hear(record)
+    def hear(self, records: Sequence[CallRecord]) -> None:
+        """Learn from calls that may have followed a search. Never waits."""
+        self._learning.hear(records)
 
     async def explain(self, query: str, principal: Principal, tool: Tool) -> Explanation:
         """Why a tool has its rank in the answer to `query`."""

@@ -9,7 +9,7 @@ import logging
 import struct
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from math import sqrt
 
 import msgspec
@@ -97,10 +97,15 @@ class Learning:
         if self._enabled and stems:
             self._of(principal).searches.append(_Search(stems, frozenset(hits), self._clock()))
 
-    def hear(self, record: CallRecord) -> None:
-        """Learn from a call, if its principal searched shortly before. Never waits."""
+    def hear(self, records: Sequence[CallRecord]) -> None:
+        """Learn from calls whose principals searched shortly before. Never waits."""
+        if self._past and self._enabled:
+            for record in records:
+                self._hear(record)
+
+    def _hear(self, record: CallRecord) -> None:
         past = self._past.get(record.principal)
-        if past is None or not self._enabled or record.method != "tools/call" or record.outcome not in ("ok", "cached"):
+        if past is None or record.method != "tools/call" or record.outcome not in ("ok", "cached"):
             return
         tool = f"{record.server}.{record.tool}"
         search = _search_of(past.searches, tool, record.at)

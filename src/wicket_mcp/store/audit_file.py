@@ -7,6 +7,7 @@ escaped once, here, at the end.
 
 import asyncio
 import os
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -78,11 +79,13 @@ class AuditFile:
     def reconfigure(self, config: Config) -> None:
         self._path, self._address = config.audit_path, config.audit_collector
 
-    def record(self, record: CallRecord) -> None:
+    def record(self, records: Sequence[CallRecord]) -> None:
         if self._path is not None:
-            self._recorder.record(record)
+            for record in records:
+                self._recorder.record(record)
         elif self._address:
-            self._send(record)
+            for record in records:
+                self._send(record)
 
     async def close(self) -> None:
         await self._recorder.close()

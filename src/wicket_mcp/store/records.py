@@ -38,14 +38,15 @@ class Batch(msgspec.Struct, frozen=True):
 
     def storable(self) -> "Batch":
         """The batch with names that a database accepts: a client may send half a character as a tool's name."""
-        if all(_is_plain(r.tool) and _is_plain(r.client) and _is_plain(r.detail) for r in self.calls):
+        if _is_plain("".join([text for r in self.calls for text in (r.tool, r.client, r.detail)])):
             return self
         return Batch([_make_storable(r) for r in self.calls], self.keys_used)
 
     def usage(self) -> Counter[tuple[str, str]]:
         """Successful calls by principal and tool key."""
         used = [r for r in self.calls if r.outcome in ("ok", "cached") and r.method == "tools/call"]
-        return Counter((r.principal, f"{r.server}.{r.tool}") for r in used)
+        counts = Counter([(r.principal, r.server, r.tool) for r in used])
+        return Counter({(principal, f"{server}.{tool}"): count for (principal, server, tool), count in counts.items()})
 
 
 def _is_plain(text: str) -> bool:

@@ -86,8 +86,17 @@ class Exchange:
             if connection.lost:
                 return
             connection.on_lost = self._leave
+        # Runs in the server's own task: another task per request would add a tenth to the cost of a call.
+        task = self._answering = self._send.task if isinstance(self._send, Turn) else asyncio.current_task()
         try:
-            response = await self._answer(protocol, request)
+            try:
+                response = await protocol.respond(request)
+            except asyncio.CancelledError:
+                if task is None or not self._given_up:
+                    raise
+                task.uncancel()
+                response = None  # the client cancelled the request
+            self._answering = None
             if response is not None and self._stream is None:
                 self._over = True
                 status = _status(request, response)
@@ -98,25 +107,11 @@ class Exchange:
             elif not self._gone:
                 await self._finish(response)
         finally:
-            self._over = True
+            self._over, self._answering = True, None
             if connection is not None:
                 connection.on_lost = None
             if self._tasks is not None:
                 await self._tasks.close()
-
-    async def _answer(self, protocol: Protocol, request: Request) -> JsonObject | None:
-        """The response, or None if the client cancelled the request."""
-        # Runs in the server's own task: another task per request would add a tenth to the cost of a call.
-        task = self._answering = self._send.task if isinstance(self._send, Turn) else asyncio.current_task()
-        try:
-            return await protocol.respond(request)
-        except asyncio.CancelledError:
-            if task is None or not self._given_up:
-                raise
-            task.uncancel()
-            return None
-        finally:
-            self._answering = None
 
     def _open_stream(self) -> EventStream:
         stream = self._stream = EventStream(self._counters)

@@ -71,11 +71,26 @@ class Guard:
             self._origins.add(_origin_of(config.public_url))
         self._local = _is_loopback(config.host)
         self._host_allowed = lru_cache(HOSTS_REMEMBERED)(self._judge_host)
+        self._owner: tuple[bytes, bytes] | None = None
+        """Host and Authorization of the owner's last request: its next one usually has the same."""
 
     async def identify(
         self, headers: RequestHeaders, authentication: Authentication = "required", client: str = ""
     ) -> Principal | Rejected:
         """Like `admit`, but also checks API keys: the holder of a key is always the key's principal."""
+        host, sent, known = headers.find(b"host"), headers.find(b"authorization"), self._owner
+        if not host or not sent or headers.repeated or b"origin" in headers:
+            return await self._identify(headers, authentication, client)
+        if known is not None and host == known[0] and hmac.compare_digest(sent, known[1]):
+            return LOCAL
+        principal = await self._identify(headers, authentication, client)
+        if principal is LOCAL and authentication not in _TOKENLESS and self._token is not None:
+            self._owner = host, sent
+        return principal
+
+    async def _identify(
+        self, headers: RequestHeaders, authentication: Authentication, client: str
+    ) -> Principal | Rejected:
         if (rejected := self._judge_place(headers, authentication)) is not None:
             return rejected
         token = _bearer(headers)

@@ -66,13 +66,15 @@ class BodyTooLarge(BadArguments):
 class RequestHeaders:
     """The headers of one request, parsed once: names in lower case, repeated values joined by a comma."""
 
-    __slots__ = ("_values", "raw", "repeated")
+    __slots__ = ("_values", "find", "raw", "repeated")
 
     def __init__(self, raw: RawHeaders) -> None:
         self.raw = raw
         self.repeated = _NONE
         """The names of headers that appear more than once."""
         self._values = dict(raw)
+        self.find = self._values.get
+        """Returns a value as it was sent, or None."""
         if len(self._values) != len(raw):
             names = [name for name, _ in raw]
             self.repeated = frozenset(name for name in self._values if names.count(name) > 1)
@@ -92,6 +94,11 @@ async def read_body(receive: Receive, headers: RequestHeaders, limit: int) -> by
     declared = headers.get(b"content-length")
     if declared is not None and declared.isdigit() and int(declared) > limit:
         raise BodyTooLarge(limit)
+    turn = getattr(receive, "__self__", None)
+    if type(turn) is Turn and (body := turn.take_whole()) is not None:  # nearly always it is already here
+        if len(body) > limit:
+            raise BodyTooLarge(limit)
+        return body
     parts: list[bytes] = []
     size = 0
     while True:
@@ -113,15 +120,16 @@ async def wait_until_left(receive: Receive) -> None:
         pass
 
 
-async def send_json(send: Send, status: int, body: JsonObject | None, headers: Headers = ()) -> None:
-    await send_bytes(send, status, b"" if body is None else encode(body), headers)
+def send_json(send: Send, status: int, body: JsonObject | None, headers: Headers = ()) -> Awaitable[None]:
+    return send_bytes(send, status, b"" if body is None else encode(body), headers)
 
 
-async def send_bytes(send: Send, status: int, data: bytes, headers: Headers = ()) -> None:
+def send_bytes(send: Send, status: int, data: bytes, headers: Headers = ()) -> Awaitable[None]:
     """Send a JSON response that is already encoded."""
-    if isinstance(send, Turn):
-        await send.respond(status, data, headers)
-        return
+    return send.respond(status, data, headers) if isinstance(send, Turn) else _send_events(send, status, data, headers)
+
+
+async def _send_events(send: Send, status: int, data: bytes, headers: Headers) -> None:
     length = (b"content-length", str(len(data)).encode())
     await send({"type": "http.response.start", "status": status, "headers": [*JSON_HEADERS, length, *headers]})
     await send({"type": "http.response.body", "body": data})
@@ -231,7 +239,8 @@ class Turn:
             self.task.cancel()
 
     def start(self, app: App, loop: asyncio.AbstractEventLoop) -> None:
-        self.task = loop.create_task(self._run(app))  # owned by the connection
+        # Owned by the connection. With a name, because asyncio would make one up for every request.
+        self.task = asyncio.Task(self._run(app), loop=loop, name="request")
 
     def _wake(self) -> None:
         self._news = True
@@ -282,6 +291,14 @@ class Turn:
         self._news = False
         body, self._body = self._body, b""
         return {"type": "http.request", "body": body, "more_body": not self._whole}
+
+    def take_whole(self) -> bytes | None:
+        """The body, if all of it has arrived and nothing was read of it."""
+        if not (self._whole and self._news) or self._expects_continue or self.disconnected or self.complete:
+            return None
+        self._news = False
+        body, self._body = self._body, b""
+        return body
 
     async def __call__(self, event: MutableMapping[str, Any]) -> None:
         if self._connection.room is not None and not self.disconnected:

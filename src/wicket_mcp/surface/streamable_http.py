@@ -9,6 +9,7 @@ The guard has authenticated the request before anything here runs.
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from wicket_mcp.budget import MAX_VALUES
@@ -360,7 +361,12 @@ def _check_page(headers: RequestHeaders) -> None:
 
 
 def _check_accept(headers: RequestHeaders) -> None:
-    accept = headers.get(b"accept") or "*/*"
-    for needed in ("application/json", "text/event-stream"):
-        if needed not in accept and "*/*" not in accept and f"{needed.split('/')[0]}/*" not in accept:
-            raise HttpProblem(406, INVALID_REQUEST, "Accept must name application/json and text/event-stream.")
+    if not _accepts_both(headers.find(b"accept") or b"*/*"):
+        raise HttpProblem(406, INVALID_REQUEST, "Accept must name application/json and text/event-stream.")
+
+
+@lru_cache(64)
+def _accepts_both(accept: bytes) -> bool:
+    return b"*/*" in accept or all(
+        kind in accept or kind.split(b"/")[0] + b"/*" in accept for kind in (b"application/json", b"text/event-stream")
+    )

@@ -102,7 +102,7 @@ class Metrics:
         if labels in series or len(series) < MAX_SERIES:
             series[labels] = series.get(labels, 0) + by
 
-    def observe(self, name: str, value: float, *labels: str) -> None:
+    def observe(self, name: str, values: Sequence[float], *labels: str) -> None:
         series = self._histograms.setdefault(name, {})
         buckets = FAMILIES[name].buckets
         histogram = series.get(labels)
@@ -110,8 +110,10 @@ class Metrics:
             if len(series) >= MAX_SERIES:
                 return
             histogram = series[labels] = _Histogram(len(buckets))
-        histogram.counts[bisect_left(buckets, value)] += 1
-        histogram.total += value
+        counts = histogram.counts
+        for value in values:
+            counts[bisect_left(buckets, value)] += 1
+        histogram.total += sum(values)
 
     def read_from(self, reader: Callable[[], Iterable[Reading]]) -> None:
         """Call `reader` for its values on each scrape."""

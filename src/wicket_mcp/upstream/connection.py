@@ -5,7 +5,7 @@ A connection knows JSON-RPC and its transport. It does not know MCP's eras (`era
 tells the upstream in its transport's way.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Protocol
 
 from wicket_mcp import __version__
@@ -80,14 +80,14 @@ class Connection(Protocol):
         """Whether the upstream sends so much that it is read more slowly."""
         ...
 
-    async def request(
+    def request(
         self,
         method: str,
         params: JsonObject,
         callbacks: Callbacks = NO_CALLBACKS,
         headers: Mapping[str, str] | None = None,
-    ) -> JsonObject:
-        """Send one request and return its result.
+    ) -> Awaitable[JsonObject]:
+        """Send one request; its result.
 
         Raises Refused (a JSON-RPC error came back), Unavailable (nothing was sent), Crashed (the connection ended
         first) or ProtocolViolation. `callbacks` receive the progress, logs and questions that the transport ties to

@@ -20,12 +20,14 @@ EARLY = 0.0005  # seconds by which a timer's clock may be ahead of the loop's
 class Slots:
     """A fixed number of slots; further calls wait in order."""
 
-    __slots__ = ("_free", "_loop", "_waiting")
+    __slots__ = ("_free", "_loop", "_timer", "_waiting")
 
     def __init__(self, count: int, loop: asyncio.AbstractEventLoop) -> None:
         self._free = count
         self._loop = loop
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiting: deque[tuple[asyncio.Future[None], float]] = deque()
+        """With the time until which each waits."""
+        self._timer: asyncio.TimerHandle | None = None
 
     def take(self) -> bool:
         """Take a slot if one is free."""
@@ -34,29 +36,54 @@ class Slots:
         self._free -= 1
         return True
 
-    async def acquire(self) -> None:
-        """Wait for a slot."""
+    async def acquire(self, patience: float = float("inf")) -> None:
+        """Wait for a slot. Raises TimeoutError if there was none within this many seconds."""
         if self.take():
             return
         turn: asyncio.Future[None] = self._loop.create_future()
-        self._waiting.append(turn)
+        until = self._loop.time() + patience
+        self._waiting.append((turn, until))
+        if self._timer is None or until < self._timer.when():
+            self._arm(until)
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
+            if turn.done() and not turn.cancelled() and turn.exception() is None:
                 self.release()  # we were given a slot that we do not use
-            elif turn in self._waiting:  # a slot released meanwhile has already skipped us
-                self._waiting.remove(turn)
+            elif (turn, until) in self._waiting:  # a slot released meanwhile has already skipped us
+                self._waiting.remove((turn, until))
             raise
 
     def release(self) -> None:
         """Release a slot: the longest waiter gets it, otherwise it becomes free."""
         while self._waiting:
-            turn = self._waiting.popleft()
+            turn, _ = self._waiting.popleft()
             if not turn.done():
                 turn.set_result(None)
                 return
         self._free += 1
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _give_up(self) -> None:
+        """One timer for all who wait: set to the time of the first, who may have got a slot meanwhile."""
+        self._timer = None
+        now = self._loop.time() + EARLY
+        for turn, until in list(self._waiting):
+            if until <= now:
+                self._waiting.remove((turn, until))
+                if not turn.done():
+                    turn.set_exception(TimeoutError())
+        if self._waiting:
+            self._arm(min(until for _, until in self._waiting))
+
+    def _arm(self, until: float) -> None:
+        self.close()
+        if until != float("inf"):
+            self._timer = self._loop.call_at(until, self._give_up)
 
 
 class Deadline:
@@ -76,13 +103,15 @@ class Deadline:
             raise RuntimeError("a deadline outside of a task")
         self._task = task
         self._cancelling = task.cancelling()
-        self._deadlines.add(self)
+        self._deadlines.open.add(self)
+        if self.when < self._deadlines.due:
+            self._deadlines.arm(self.when)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._deadlines.drop(self)
+        self._deadlines.open.discard(self)
         # If the task was also cancelled from outside, it must stay cancelled rather than time out.
         if self.expired and self._task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
             raise TimeoutError from problem
@@ -90,7 +119,8 @@ class Deadline:
     def move(self, when: float) -> None:
         """Change the deadline; no effect if the call has ended."""
         self.when = when
-        self._deadlines.note(self)
+        if self in self._deadlines.open and when < self._deadlines.due:
+            self._deadlines.arm(when)
 
     def expire(self) -> None:
         self.expired = True
@@ -102,46 +132,39 @@ class Deadlines:
     meanwhile.
     """
 
-    __slots__ = ("_open", "_timer", "loop")
+    __slots__ = ("_timer", "due", "loop", "open")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
-        self._open: set[Deadline] = set()
+        self.open: set[Deadline] = set()
+        """The deadlines of the running calls."""
+        self.due = float("inf")
+        """When the timer fires."""
         self._timer: asyncio.TimerHandle | None = None
 
     def set(self, when: float) -> Deadline:
         return Deadline(self, when)
 
-    def add(self, deadline: Deadline) -> None:
-        self._open.add(deadline)
-        if self._timer is None or deadline.when < self._timer.when():
-            self._arm(deadline.when)
-
-    def drop(self, deadline: Deadline) -> None:
-        self._open.discard(deadline)
-
-    def note(self, deadline: Deadline) -> None:
-        """A deadline was changed."""
-        if deadline in self._open:
-            self.add(deadline)
-
     def close(self) -> None:
+        self.due = float("inf")
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _arm(self, when: float) -> None:
+    def arm(self, when: float) -> None:
         self.close()
+        self.due = when
         self._timer = self.loop.call_at(when, self._expire)
 
     def _expire(self) -> None:
+        self.due = float("inf")
         self._timer = None
         now = self.loop.time() + EARLY
-        for deadline in [entry for entry in self._open if entry.when <= now]:
-            self._open.discard(deadline)
+        for deadline in [entry for entry in self.open if entry.when <= now]:
+            self.open.discard(deadline)
             deadline.expire()
-        if self._open:
-            self._arm(min(deadline.when for deadline in self._open))
+        if self.open:
+            self.arm(min(deadline.when for deadline in self.open))
 
 
 class Extending:

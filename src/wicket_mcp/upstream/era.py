@@ -6,7 +6,7 @@ wait, and the first answer decides.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Any
 
 import msgspec
@@ -78,21 +78,21 @@ class Session(msgspec.Struct):
     connection: Connection
     greeting: Greeting
 
-    async def request(
+    def request(
         self,
         method: str,
         params: JsonObject,
-        *,
         callbacks: Callbacks = NO_CALLBACKS,
         headers: Mapping[str, str] | None = None,
         capabilities: JsonObject | None = None,
-    ) -> JsonObject:
+    ) -> Awaitable[JsonObject]:
         """Send one request; `capabilities` are those of the client on whose behalf it is made."""
-        if self.greeting.modern:
-            params = {**params, "_meta": {**params.get("_meta", {}), **envelope(capabilities)}}
+        if self.greeting.protocol_version == MODERN_VERSION:
+            carried = envelope(capabilities)
+            params = {**params, "_meta": {**params["_meta"], **carried} if "_meta" in params else carried}
         elif "inputResponses" in params:  # the replies were for us: the legacy era does not know them
             params = {key: value for key, value in params.items() if key not in ("inputResponses", "requestState")}
-        return await self.connection.request(method, params, callbacks, headers)
+        return self.connection.request(method, params, callbacks, headers)
 
     async def notify(self, method: str, params: JsonObject, capabilities: JsonObject | None = None) -> None:
         """Send a notification on behalf of a client with these capabilities."""

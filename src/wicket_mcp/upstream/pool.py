@@ -10,7 +10,7 @@ once they were stopped for idleness, and count only while they run. `connector.p
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -58,12 +58,19 @@ def key_of(config: ServerConfig, principal: Principal, session: str, source: Cre
     own = config.credentials == "user"
     # A command that all clients share has no account to sign in to.
     signed_in = source is not None and (own or config.url is not None)
+    if not (signed_in or config.isolation == "session" or config.is_per_user):
+        return _shared_key(config.name)
     return Key(
         config.name,
         session if config.isolation == "session" else "",
-        principal.name if "user" in (config.credentials, config.placement) else "",  # `is_per_user`, on every call
+        principal.name if config.is_per_user else "",
         source.version(config, principal) if source is not None and signed_in else "",
     )
+
+
+@lru_cache(1024)
+def _shared_key(server: str) -> Key:
+    return Key(server, "")
 
 
 class Load(NamedTuple):

@@ -14,7 +14,7 @@ import os
 import signal
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, cast
 
 from wicket_mcp.codec import LARGE, decode, encode, is_large
@@ -131,16 +131,16 @@ class StdioConnection(Versioned, asyncio.SubprocessProtocol):
     def slowed(self) -> bool:
         return self._throttle.slowed
 
-    async def request(
+    def request(
         self,
         method: str,
         params: JsonObject,
         callbacks: Callbacks = NO_CALLBACKS,
         headers: Mapping[str, str] | None = None,
-    ) -> JsonObject:
+    ) -> Awaitable[JsonObject]:
         if self._ended:
             raise self._not_sent(self._ended)
-        return await self._rpc.request(method, params, callbacks)
+        return self._rpc.request(method, params, callbacks)
 
     async def notify(self, method: str, params: JsonObject | None = None) -> None:
         await self._rpc.notify(method, params)
@@ -299,8 +299,9 @@ class StdioConnection(Versioned, asyncio.SubprocessProtocol):
         try:
             message: Any = decode(text.removeprefix(_BOM))
         except ValueError as problem:
-            message = problem
-        self._handle(text, message)
+            self._handle(text, problem)
+        else:
+            self._rpc.receive(message)
 
     def _handle(self, text: bytes, message: Any) -> None:
         """Pass on a decoded line, or count one that could not be decoded."""

@@ -273,9 +273,7 @@ class Upstream:
             session = self._life.session or await self._ready()
             generation = self._life.generation
             try:
-                answer = await session.request(
-                    method, params, callbacks=callbacks, headers=headers, capabilities=capabilities
-                )
+                answer = await session.request(method, params, callbacks, headers, capabilities)
             except NotSent:
                 self._report(Lost(generation))
                 if reconnected:
@@ -333,6 +331,7 @@ class Upstream:
         await self._tasks.close()
         await self._closing.wait()
         self._deadlines.close()
+        self._slots.close()
 
     # Admission
 
@@ -345,8 +344,7 @@ class Upstream:
             )
         self._queued += 1
         try:
-            with self._deadlines.set(self._loop.time() + self._config.timeout):
-                await self._slots.acquire()
+            await self._slots.acquire(self._config.timeout)
         except TimeoutError:
             raise no_slot(self._config.name, self._config.timeout) from None
         finally:

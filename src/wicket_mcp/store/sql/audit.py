@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Mapping
 
+from msgspec.structs import astuple
+
 from wicket_mcp.codec import decode, encode
 from wicket_mcp.model import Principal
 from wicket_mcp.store.clock import steady_time
@@ -17,6 +19,10 @@ _CALL = (
     "at, principal, server, tool, arguments_digest, outcome, duration_ms, result_bytes, method, client, detail, run, "
     "upstream_ms, arguments_bytes, rule, steps"
 )
+
+
+_OWN_COLUMNS = len(_CALL.split(",")) - 1
+"""A record's fields have the order of the columns; only its steps are written in another form."""
 
 
 class SqlAudit(Part):
@@ -79,14 +85,7 @@ class SqlAudit(Part):
 def write_batch(db: Database, batch: Batch) -> None:
     """Store one batch, and drop records that are too old."""
     batch = batch.storable()
-    calls = [
-        (
-            *(r.at, r.principal, r.server, r.tool, r.arguments_digest, r.outcome, r.duration_ms, r.result_bytes),
-            *(r.method, r.client, r.detail, r.run, r.upstream_ms, r.arguments_bytes, r.rule),
-            _write_steps(r),
-        )
-        for r in batch.calls
-    ]
+    calls = [(*astuple(record)[:_OWN_COLUMNS], _write_steps(record)) for record in batch.calls]
     if calls:
         db.executemany(insert("audit", _CALL), calls)
         oldest = steady_time() - AUDIT_DAYS * 86400
