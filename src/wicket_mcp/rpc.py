@@ -12,7 +12,9 @@ import itertools
 import logging
 import re
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, NamedTuple, TypeAlias, TypeGuard
+from typing import Any, TypeAlias, TypeGuard
+
+import msgspec
 
 from wicket_mcp.codec import LARGE, decode
 from wicket_mcp.errors import Internal, ProtocolViolation, Refused, WicketError, to_rpc
@@ -39,7 +41,7 @@ Send: TypeAlias = Callable[[JsonObject], Coroutine[Any, Any, None] | None]
 """Sends one message to the peer, at once or by the time the returned coroutine has ended."""
 
 
-class Callbacks(NamedTuple):
+class Callbacks(msgspec.Struct, frozen=True):
     """Receives a peer's messages and answers its questions: for one request, or for a whole connection."""
 
     notification: OnNotification | None = None

@@ -43,7 +43,7 @@ from wicket_mcp.upstream.pool import Pool
 
 ROUNDS = 10  # times that an upstream may ask for more input before its call fails
 
-_OUR_HOP = ("progressToken", META_VERSION, META_CLIENT_INFO, META_CAPABILITIES, APP_MARK)
+_OUR_HOP = frozenset({"progressToken", META_VERSION, META_CLIENT_INFO, META_CAPABILITIES, APP_MARK})
 """Keys of a request's `_meta` that concern only the hop to us and mean nothing to the upstream."""
 
 NEEDS = {"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}

@@ -58,12 +58,13 @@ def key_of(config: ServerConfig, principal: Principal, session: str, source: Cre
     own = config.credentials == "user"
     # A command that all clients share has no account to sign in to.
     signed_in = source is not None and (own or config.url is not None)
-    if not (signed_in or config.isolation == "session" or config.is_per_user):
+    per_user = "user" in (config.credentials, config.placement)  # `is_per_user`, on every call
+    if not (signed_in or per_user or config.isolation == "session"):
         return _shared_key(config.name)
     return Key(
         config.name,
         session if config.isolation == "session" else "",
-        principal.name if config.is_per_user else "",
+        principal.name if per_user else "",
         source.version(config, principal) if source is not None and signed_in else "",
     )
 

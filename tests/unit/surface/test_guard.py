@@ -55,3 +55,23 @@ def test_b19_starts_at_the_same_time_read_one_token(tmp_path: Path) -> None:
         assert len(set(tokens)) == 1
         assert [file.name for file in folder.iterdir()] == ["token"]
         assert (folder / "token").stat().st_mode & 0o777 == 0o600
+
+
+async def test_the_owner_is_known_by_host_and_token_and_by_nothing_less() -> None:
+    """The guard remembers the owner's last headers: whatever differs from them is judged anew."""
+    guard = Guard(HttpConfig(), "secret-secret-secret")
+
+    async def status(*headers: tuple[bytes, bytes]) -> int:
+        verdict = await guard.identify(RequestHeaders(headers))
+        return verdict.status if isinstance(verdict, Rejected) else 200
+
+    empty = (b"host", b""), (b"authorization", b"")
+    assert await status(*empty) == 421
+    for _ in range(2):
+        assert await status(HOST, AUTH) == 200
+        assert await status(HOST, (b"authorization", b"Bearer secret-secret-secreT")) == 401
+        assert await status(HOST) == 401
+        assert await status((b"host", b"elsewhere.example"), AUTH) == 421
+        assert await status(HOST, AUTH, AUTH) == 401
+        assert await status(HOST, AUTH, (b"origin", b"https://elsewhere.example")) == 403
+        assert await status(*empty) == 421

@@ -120,3 +120,17 @@ async def test_f14_who_leaves_as_a_slot_is_given_back_is_passed_over() -> None:
         await leaving
     await staying
     assert not slots.take()
+
+
+async def test_who_waits_too_long_for_a_slot_gives_up_and_the_next_gets_it() -> None:
+    slots = Slots(1, asyncio.get_running_loop())
+    assert slots.take()
+    patient = asyncio.ensure_future(slots.acquire(3600))
+    hasty = asyncio.ensure_future(slots.acquire(0))  # came later, and waits for less
+    with pytest.raises(TimeoutError):
+        await hasty
+    assert not patient.done()
+    slots.release()
+    await patient
+    assert not slots.take()
+    slots.close()
