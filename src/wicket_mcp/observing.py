@@ -56,8 +56,8 @@ class CallCounter:
         observe = self._metrics.observe
         for server, calls in by_server.items():
             observe("wicket_call_duration_seconds", [call.duration_ms / 1000 for call in calls], server)
-            ours = [(call.duration_ms - call.upstream_ms) / 1000 for call in calls]
-            observe("wicket_gateway_duration_seconds", ours)
+            own_seconds = [(call.duration_ms - call.upstream_ms) / 1000 for call in calls]
+            observe("wicket_gateway_duration_seconds", own_seconds)
             observe("wicket_results_bytes", [call.result_bytes for call in calls])
 
     def read(self) -> Iterable[Reading]:
