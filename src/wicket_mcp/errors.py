@@ -49,6 +49,8 @@ class WicketError(Exception):
     code: ClassVar[str] = "internal"
     rpc_code: int = INTERNAL_ERROR
     retryable: ClassVar[bool] = False
+    rule: str = ""
+    """The option or scope that refused it, until the audit has recorded it; the client is never told."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
@@ -114,6 +116,10 @@ class Denied(CallerError):
     """Policy forbids it."""
 
     code = "denied"
+
+    def __init__(self, message: str, *, hint: str = "", rule: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.rule = rule
 
 
 class UnknownResult(CallerError):

@@ -210,6 +210,7 @@ def build(config: Config, live: Live) -> Rooms:
         pipeline,
         results,
         live.scripting,
+        live.audit,
         library.store,
         library.store,
         addresses,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from wicket_mcp.budget import MAX_NAMES, MAX_QUERY, check_length
+from wicket_mcp.calls.audit import Audit
 from wicket_mcp.calls.task_ids import TaskIds
 from wicket_mcp.calls.watches import Changed, Watches
 from wicket_mcp.catalog.addresses import Addresses
@@ -66,7 +67,8 @@ class Verbs:
         pipeline: Handler,
         results: Results,
         scripting: Scripting,
-        audit: AuditStore,
+        audit: Audit,
+        records: AuditStore,
         usage: UsageStore,
         addresses: Addresses,
         watches: Watches,
@@ -88,6 +90,7 @@ class Verbs:
         self._base_dir = base_dir
         self._accounts = accounts
         self._audit = audit
+        self._records = records
         self._usage = usage
         self._pool = pool
         self._finder = finder
@@ -112,6 +115,18 @@ class Verbs:
     async def resolve(self, name: str, principal: Principal) -> Tool:
         """The tool that `name` means for `principal`. Raises UnknownName, AmbiguousName, Denied or Unavailable."""
         return await self._catalogue.resolve(name, principal)
+
+    async def find_rule_against(self, name: str, principal: Principal) -> str:
+        """The scope or option that keeps `principal` from calling this name; empty if it is simply unknown."""
+        if not principal.may("invoke"):
+            return "scope invoke"
+        hidden = await self._catalogue.find_hidden(name, principal)
+        return hidden[1] if hidden is not None else ""
+
+    def record_refusal(self, caller: Caller, method: str, name: str, problem: WicketError) -> None:
+        """Record that an option or a scope refused a request, unless the pipeline has already done so."""
+        if problem.rule:
+            self._audit.refuse(caller, method, name, problem)
 
     async def servers(self, principal: Principal, *, connect: bool = False) -> list[ServerStatus]:
         """Every server in configured order; with `connect`, servers that were never listed are asked first."""
@@ -315,7 +330,7 @@ class Verbs:
 
     async def recent(self, principal: Principal, limit: int = 50) -> Sequence[CallRecord]:
         """The latest calls of this principal, newest first."""
-        records = await self._audit.recent_calls(principal, limit)
+        records = await self._records.recent_calls(principal, limit)
         shows = self._catalogue.now.policy.shows
         return [record for record in records if shows(principal, record.server, record.tool)]
 

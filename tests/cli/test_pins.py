@@ -104,6 +104,28 @@ def test_a_call_is_approved_for_always_and_its_rule_explained(mail: Shell) -> No
     assert all(act in log for act in ("approve tool", "approve call, always", "revoke always"))
 
 
+def test_the_option_or_scope_that_refuses_a_call_is_explained_and_logged(mail: Shell) -> None:
+    config = mail.home / ".config/wicket/wicket.toml"
+    plain = config.read_text()
+    config.write_text(f'{plain}denied_tools = ["send"]\n[profiles.mine]\ntools = ["m.send"]\nkeys = ["bob"]\n')
+    explained = mail.run("policy", "explain", "m.send", "to=ann")
+    assert (explained.code, explained.out) == (0, "m.send (sends) is refused, by 'servers.m.denied_tools'.\n")
+    assert mail.run("call", "m.send", "to=ann").code == 1
+    assert "[servers.m.denied_tools: deny]" in mail.run("logs").out
+    by_profile = mail.run("policy", "explain", "m.read", "--profile", "mine", "--json").json
+    assert (by_profile["action"], by_profile["rule"]) == ("deny", "profiles.mine.tools")
+    assert "did you mean 'mine'" in mail.run("policy", "explain", "m.read", "--profile", "mime").err.lower()
+    mail.run("keys", "create", "bob", "--scope", "discover")
+    assert (
+        "m.read (reads) is refused, by scope invoke."
+        in mail.run("policy", "explain", "m.read", "--principal", "bob").out
+    )
+    mail.run("keys", "revoke", "bob")
+    mail.run("keys", "create", "bob", "--scope", "invoke")
+    bound = mail.run("policy", "explain", "m.read", "--principal", "bob", "--json").json
+    assert bound["rule"] == "profiles.mine.tools", "the profile that the key is bound to"
+
+
 def test_a_package_is_pinned_to_the_version_that_its_registry_names(shell: Shell, tmp_path: Path) -> None:
     npm = tmp_path / "bin" / "npm"
     npm.parent.mkdir()
@@ -210,13 +232,18 @@ def test_an_image_is_pinned_to_the_digest_of_its_manifest(shell: Shell, tmp_path
         assert shell.run("pin", PATH=path).out == "Every package has its version.\n"
 
 
-def test_an_image_that_is_here_is_pinned_to_its_own_digest(shell: Shell, tmp_path: Path) -> None:
-    """A stand-in that answers as `docker image inspect` does."""
-    digests = '["other/mcp@sha256:bb", "stars/mcp@sha256:aa"]'
-    _program(tmp_path / "bin", "docker", f"""[ "$5" = stars/mcp:1.2 ] && echo '{digests}'""")
+@pytest.mark.parametrize(("engine", "other"), [("docker", "podman"), ("podman", "docker")])
+def test_an_image_that_is_here_is_pinned_to_its_own_digest(
+    shell: Shell, tmp_path: Path, engine: str, other: str
+) -> None:
+    """Stand-ins that answer as `docker image inspect` does: the engine that would run the image is asked."""
+    digests = '["other/mcp@sha256:bb", "docker.io/stars/mcp@sha256:aa"]'
+    inspected = "image inspect --format {{json .RepoDigests}} stars/mcp:1.2"
+    _program(tmp_path / "bin", engine, f"""[ "$*" = '{inspected}' ] && echo '{digests}'""")
+    _program(tmp_path / "bin", other, """echo '["stars/mcp@sha256:cc"]'""")
     path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
     args = '["run", "-i", "stars/mcp:1.2"]'
-    shell.write(".config/wicket/wicket.toml", f'[servers.d]\ncommand = "docker"\nargs = {args}\n')
+    shell.write(".config/wicket/wicket.toml", f'[servers.d]\ncommand = "{engine}"\nargs = {args}\n')
     (row,) = shell.run("pin", "--json", PATH=path).json
     assert row["package"] == "stars/mcp:1.2@sha256:aa"
 

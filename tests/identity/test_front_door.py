@@ -80,7 +80,8 @@ async def test_issuers_come_and_go_while_it_runs(open_gateway: OpenGateway) -> N
                 gateway.apply(bad)
             assert (await knock(client, token))[0] == 200
             gateway.apply(plain)
-            assert await knock(client, token) == (401, "Bearer")
+            assert await knock(client, token) == (401, 'Bearer error="invalid_token"')
+            assert await knock(client, None) == (401, "Bearer")
 
 
 @pytest.mark.parametrize("path", ["/mcp", "/mcp/", "/mcp/native", "/mcp/flat/"])
@@ -360,7 +361,7 @@ async def test_an_audience_of_the_issuers_own(open_gateway: OpenGateway) -> None
 async def test_scopes_groups_and_roles_become_what_a_person_may_do(open_gateway: OpenGateway) -> None:
     scopes = {"*": ["discover"], "engineers": ["invoke"]}
     async with IdentityProvider() as provider:
-        async with served(open_gateway, provider, scopes=scopes, groups="realm_access.roles") as (client, _):
+        async with served(open_gateway, provider, scopes=scopes, groups="realm_access.roles") as (client, gateway):
             plain = provider.token(aud=AUDIENCE, scope="openid admin invoke")
             engineer = provider.token(aud=AUDIENCE, scope="openid", realm_access={"roles": ["engineers"]})
             for token, expected in ((plain, 403), (engineer, 200)):
@@ -374,6 +375,8 @@ async def test_scopes_groups_and_roles_become_what_a_person_may_do(open_gateway:
                         f'resource_metadata="{PUBLIC}/.well-known/oauth-protected-resource/mcp", '
                         'scope="discover invoke"'
                     )
+            (refused,) = await gateway.store.find_calls(AuditQuery(outcome="denied"))
+            assert (refused.method, refused.tool, refused.rule) == ("tools/call", "call_tool", "scope invoke: deny")
 
 
 async def test_a_group_is_held_to_its_profile(open_gateway: OpenGateway) -> None:

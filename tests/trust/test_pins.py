@@ -157,8 +157,31 @@ async def test_prompts_templates_and_instructions_are_shown_as_they_were_accepte
     async with open_gateway({"m": server}) as gateway:
         await gateway.catalogue.renew("m")
         listing = gateway.catalogue.now.listings["m"]
-        assert (listing.prompts, listing.templates, listing.instructions) == ((PROMPT,), (TEMPLATE,), "Be brief.")
+        for shown, accepted in ((listing.prompts, PROMPT), (listing.templates, TEMPLATE)):
+            ((words, rest),) = [(entry["description"], {**entry, "description": ""}) for entry in shown]
+            assert rest == {**accepted, "description": ""}
+            assert words.startswith("[Held: its description changed")
+            assert words.endswith(accepted["description"])
+        assert listing.instructions == "Be brief."
+        assert POISON not in encode(listing.prompts + listing.templates).decode()
         with pytest.raises(Denied, match="its description changed"):
+            await gateway.verbs.get_prompt("m/greet", None, Silent(LOCAL))
+
+
+async def test_a_new_prompt_and_a_new_template_are_listed_by_name_and_held(
+    offer: Offer, open_gateway: OpenGateway
+) -> None:
+    async with open_gateway({"m": offer(READ)}) as gateway:
+        await gateway.tools()
+        poisoned = {**PROMPT, "description": POISON}, {**TEMPLATE, "description": POISON}
+        offer(READ, prompts=[poisoned[0]], templates=[poisoned[1]])
+        await gateway.catalogue.renew("m")
+        (prompt,) = await gateway.verbs.addresses.prompts(LOCAL)
+        (template,) = await gateway.verbs.addresses.templates(LOCAL)
+        assert (prompt["name"], template["uriTemplate"]) == ("m/greet", "mcp://m/mail://{id}")
+        assert all(each["description"].startswith("[Held: it is new") for each in (prompt, template))
+        assert POISON not in encode([prompt, template]).decode()
+        with pytest.raises(Denied, match="'m.greet' is held"):
             await gateway.verbs.get_prompt("m/greet", None, Silent(LOCAL))
 
 

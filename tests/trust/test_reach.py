@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.conftest import OpenGateway, peer
 from tests.trust.conftest import PROMPT, READ, SEND, TEMPLATE, Offer
@@ -18,7 +19,7 @@ from wicket_mcp.config.model.server import ServerConfig
 from wicket_mcp.dialects import factory
 from wicket_mcp.dialects.base import ToolCall
 from wicket_mcp.errors import WicketError
-from wicket_mcp.model import LOCAL, JsonObject, Listing, Silent, Tool
+from wicket_mcp.model import LOCAL, JsonObject, Listing, Principal, Silent, Tool
 from wicket_mcp.store.model import AuditQuery
 from wicket_mcp.store.open import open_store
 from wicket_mcp.trust.pins import Pins, digest_of
@@ -51,11 +52,13 @@ def attempts(tool: str = "send") -> Iterator[tuple[str, str, JsonObject]]:
 DIALECTS = {"native", "flat", "lua", "meta", "chain", "broker"}  # bridge has those that it installed
 
 
-async def reaches(gateway: Gateway, dialect: str, name: str, arguments: JsonObject) -> bool:
+async def reaches(
+    gateway: Gateway, dialect: str, name: str, arguments: JsonObject, principal: Principal = LOCAL
+) -> bool:
     """Whether the call reached the server: it answers `it ran` to every call."""
     menu = factory.menu((dialect,), gateway.config, lambda: gateway.registry)
     try:
-        body = await menu.call(gateway.verbs, name, ToolCall(arguments, Silent()))
+        body = await menu.call(gateway.verbs, name, ToolCall(arguments, Silent(principal)))
     except WicketError:
         return False
     return b"it ran" in encode(body)
@@ -71,25 +74,78 @@ async def test_what_may_be_called_is_reached_in_every_dialect(offer: Offer, open
     assert reached == DIALECTS
 
 
-@pytest.mark.parametrize("why", ["held", "hidden", "denied", "asked"])
+@pytest.mark.parametrize("why", ["held", "denied", "asked"])
 async def test_what_is_held_or_hidden_is_reached_in_none(why: str, offer: Offer, open_gateway: OpenGateway) -> None:
-    options: dict[str, Any] = {"denied_tools": ["send"]} if why == "hidden" else {}
     policy = [{"action": {"denied": "deny", "asked": "ask"}[why], "tool": "send"}] if why in ("denied", "asked") else []
-    server = offer(SEND, READ, options=options)
+    server = offer(SEND, READ)
     async with open_gateway({"m": server}, aliases={"shortcut": "m.send"}, policy=policy) as gateway:
         await gateway.tools()
         if why == "held":
-            offer({**SEND, "description": "Another."}, READ, options=options)
+            offer({**SEND, "description": "Another."}, READ)
             await gateway.catalogue.renew("m")
         reached = [each for each in attempts() if await reaches(gateway, *each)]
         assert reached == []
         records = [each for each in await gateway.store.recent_calls(LOCAL, 99) if each.tool == "send" and each.server]
         rules = {"held": "changed: hold", "denied": "rule 1: deny", "asked": "rule 1: ask"}
-        assert {(each.rule, each.outcome) for each in records} == ({(rules[why], "denied")} if why in rules else set())
-        assert len(records) >= (10 if why in rules else 0), "every decision is in the audit with its rule"
+        assert {(each.rule, each.outcome) for each in records} == {(rules[why], "denied")}
+        assert len(records) >= 10, "every decision is in the audit with its rule"
         assert (await gateway.call("m.read"))["content"], "what is not concerned goes on"
 
 
+GUEST = Principal("guest", frozenset({"discover", "invoke"}))
+HIDING: dict[str, tuple[dict[str, Any], dict[str, Any], Principal]] = {
+    "servers.m.denied_tools": ({"denied_tools": ["se*"]}, {}, LOCAL),
+    "servers.m.allowed_tools": ({"allowed_tools": ["read"]}, {}, GUEST),
+    "profiles.p.tools": ({}, {"tools": ["m.read"]}, replace(GUEST, profile="p")),
+    "profiles.p.servers": ({}, {"servers": ["other"]}, replace(GUEST, profile="p")),
+    "scope invoke": ({}, {}, Principal("looker", frozenset({"discover"}))),
+    "scope discover": ({}, {}, Principal("caller", frozenset({"invoke"}))),
+}
+"""What hides `m.send` from somebody: the options of its server, a profile, the principal."""
+
+
+@pytest.mark.parametrize("rule", HIDING)
+async def test_the_audit_names_the_option_that_hid_a_tool(rule: str, offer: Offer, open_gateway: OpenGateway) -> None:
+    options, profile, principal = HIDING[rule]
+    profiles = {"p": profile} if profile else {}
+    names = {"m": offer(SEND, READ, options=options), "other": peer("Echo")}
+    async with open_gateway(names, aliases={"shortcut": "m.send"}, profiles=profiles) as gateway:
+        await gateway.tools()
+        store, unrecorded = gateway.store, list[tuple[str, str, JsonObject]]()
+        for attempt in attempts():
+            before = len(await store.find_calls(AuditQuery(principal=principal.name, limit=99)))
+            reached = await reaches(gateway, *attempt, principal)
+            assert not reached or rule == "scope discover", attempt
+            records = await store.find_calls(AuditQuery(principal=principal.name, limit=99))
+            new = [each for each in records[: len(records) - before] if each.outcome != "ok"]
+            assert {each.rule for each in new} <= {f"{rule}: deny"}
+            assert {each.outcome for each in new} <= {"denied", "unknown_name"}
+            if not new and not reached:
+                unrecorded.append(attempt)
+        if rule != "scope discover":  # without it, what can be named can be called
+            # A script has names only for what its caller sees; without the scope, it is not even begun.
+            assert all("code" in arguments or "script" in arguments for _, _, arguments in unrecorded), unrecorded
+            assert bool(unrecorded) is not rule.startswith("scope ")
+
+
+async def test_the_audit_names_the_profile_that_hid_a_prompt_or_a_resource(
+    offer: Offer, open_gateway: OpenGateway
+) -> None:
+    caller = Silent(replace(GUEST, profile="p"))
+    servers = {"m": offer(SEND, prompts=[PROMPT], contents=CONTENTS), "other": peer("Echo")}
+    async with open_gateway(servers, profiles={"p": {"servers": ["other"]}}) as gateway:
+        await gateway.tools()
+        for work in (gateway.verbs.get_prompt("m/greet", None, caller), gateway.verbs.read_resource(MAIL, caller)):
+            with pytest.raises(WicketError, match="No (prompt|resource) named"):
+                await work
+        records = await gateway.store.find_calls(AuditQuery(principal="guest"))
+        assert [(each.tool, each.rule) for each in records] == [
+            (MAIL, "profiles.p.servers: deny"),
+            ("m/greet", "profiles.p.servers: deny"),
+        ]
+
+
+MAIL = "mcp://m/mail://1"
 FATES = st.sampled_from(["free", "changed", "added", "gone", "hidden"])
 CONTENTS = [{"uri": "mail://1", "text": "it ran"}]
 MESSAGES = [{"role": "user", "content": {"type": "text", "text": "it ran"}}]
@@ -117,9 +173,9 @@ async def test_what_is_not_visible_is_not_callable_and_what_is_held_is_not_calla
                 assert shown.get(name, "").startswith("[Held: ") == held, "what is held is found, and marked"
             await _check_others(gateway, fates)
             denied = await gateway.store.find_calls(AuditQuery(outcome="denied", limit=999))
-            held = {f"{fate}: hold" for fate in fates.values() if fate in ("changed", "added")}
-            rules = {each.rule for each in denied if each.rule}
-            assert rules == held, "every decision is in the audit with its rule"
+            rules = {f"{fate}: hold" for fate in fates.values() if fate in ("changed", "added")}
+            rules |= {"servers.m.denied_tools: deny" for name in ("send", "read", "drop") if fates[name] == "hidden"}
+            assert {each.rule for each in denied} == rules, "every decision is in the audit with its rule"
 
 
 async def _check_others(gateway: Gateway, fates: dict[str, str]) -> None:

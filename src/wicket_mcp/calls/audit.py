@@ -97,6 +97,26 @@ class Audit:
         about = cut(detail, MAX_DETAIL)
         self.record(CallRecord(time.time(), principal, "", act, "", outcome, 0.0, 0, method=method, detail=about))
 
+    def refuse(self, caller: Caller, method: str, name: str, problem: WicketError) -> None:
+        """Record a refusal that came before the pipeline, which records its own."""
+        self.record(
+            CallRecord(
+                time.time(),
+                caller.principal.name,
+                "",
+                cut(name, MAX_DETAIL),
+                "",
+                problem.code,
+                0.0,
+                0,
+                method,
+                caller.client_name,
+                cut(problem.message, MAX_DETAIL),
+                rule=f"{problem.rule}: deny",
+            )
+        )
+        problem.rule = ""
+
     def disclose(self, caller: Caller, dialect: str, kind: str, characters: int) -> None:
         """Count what a client was shown; a list of tools, which every session begins with, is also recorded."""
         self.disclosed[dialect, kind] += characters
@@ -140,6 +160,8 @@ def audit(log: Audit) -> Layer:
                 span.size = measure(body)
             except WicketError as problem:
                 span.outcome, span.detail = problem.code, cut(problem.message, MAX_DETAIL)
+                if problem.rule:
+                    span.rule, problem.rule = f"{problem.rule}: deny", ""
                 raise
             except asyncio.CancelledError:
                 span.outcome = "cancelled"

@@ -15,6 +15,7 @@ from wicket_mcp.errors import UnknownName
 from wicket_mcp.extensions import APP_SCHEME, OLD_RESOURCE_KEY, SKILL_SCHEME
 from wicket_mcp.model import JsonObject, Listing, Principal, as_list, as_object, as_text
 from wicket_mcp.spelling import nearest
+from wicket_mcp.trust.policy import scope_hint
 
 SCHEME = "mcp://"
 OWN_SCHEMES = (APP_SCHEME, SKILL_SCHEME)
@@ -85,7 +86,7 @@ class Addresses:
         bare = [address for address in known if address.endswith(f"/{uri}")]
         if len(bare) == 1:  # a link inside a result, as the upstream wrote it
             return self.locate(bare[0], principal)
-        raise _unknown("resource", uri, bare or nearest(uri, known), principal)
+        raise self._unknown("resource", uri, bare or nearest(uri, known), principal)
 
     def _locate_own(self, scheme: str, uri: str, principal: Principal) -> tuple[str, str]:
         """Server and original address of an interface or a skill; its server's own name is accepted too."""
@@ -97,7 +98,7 @@ class Addresses:
         if len(owners) == 1:
             return owners[0], uri
         known = [self.address(name, as_text(entry.get("uri"))) for name, entry in listed]
-        raise _unknown("resource", uri, nearest(uri, known), principal)
+        raise self._unknown("resource", uri, nearest(uri, known), principal)
 
     async def find_prompt(self, name: str, principal: Principal) -> tuple[str, str]:
         """Server and original name of a prompt. Raises UnknownName."""
@@ -107,7 +108,7 @@ class Addresses:
             for server, entry in self._entries("prompts", principal, snapshot)
         }
         if name not in known:
-            raise _unknown("prompt", name, nearest(name, known), principal)
+            raise self._unknown("prompt", name, nearest(name, known), principal)
         return known[name]
 
     def rewrite(self, body: JsonObject, server: str) -> JsonObject:
@@ -153,6 +154,15 @@ class Addresses:
             fields["uri"] = self.address(server, fields["uri"])
         return fields
 
+    def _unknown(self, kind: str, name: str, near: list[str], principal: Principal) -> UnknownName:
+        """A principal that may not look up names gets no suggestions."""
+        hint = "" if principal.may("discover") else scope_hint("discover", f"{kind}s")
+        problem = UnknownName(kind, name, () if hint else near, hint=hint)
+        server = name.partition("://")[2].partition("/")[0] if "://" in name else name.partition("/")[0]
+        if server in self._catalogue.servers:
+            problem.rule = self._catalogue.now.policy.profile_against(principal, server)
+        return problem
+
     def _serves(self, server: str, principal: Principal) -> bool:
         return server in self._catalogue.servers and self._catalogue.now.policy.shows(principal, server)
 
@@ -171,10 +181,3 @@ class Addresses:
 
 def _has_app_address(item: JsonObject) -> bool:
     return as_text(as_object(item.get("resource")).get("uri") or item.get("uri")).startswith(APP_SCHEME)
-
-
-def _unknown(kind: str, name: str, near: list[str], principal: Principal) -> UnknownName:
-    """A principal that may not look up names gets no suggestions."""
-    if principal.may("discover"):
-        return UnknownName(kind, name, near)
-    return UnknownName(kind, name, hint=f"Looking for {kind}s needs an API key with the scope 'discover'.")

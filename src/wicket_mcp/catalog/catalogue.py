@@ -251,10 +251,20 @@ class Catalogue:
             silent = next((server for server in failing if meant.startswith(f"{server}.")), None)
             if silent is None or not unseen:
                 near = await self._lookups.compute(principal.name, lambda: view.names.near(name))
-                raise UnknownName(problem.kind, problem.name, near, hint=problem.hint) from None
+                unknown = UnknownName(problem.kind, problem.name, near, hint=problem.hint)
+                hidden = await self.find_hidden(name, principal)
+                unknown.rule = hidden[1] if hidden is not None else ""
+                raise unknown from None
             if silent in self.unauthenticated:
                 raise NeedsSignIn(silent, self.unauthenticated[silent]) from None
             raise Unavailable(silent, f"'{name}' is not known: {self.failures[silent]}") from None
+
+    async def find_hidden(self, name: str, principal: Principal) -> tuple[Tool, str] | None:
+        """The tool of this name that an option keeps from `principal`, and the option. Asks no server."""
+        snapshot = await self.load()
+        if snapshot.policy.visibility(principal).unrestricted:
+            return None
+        return await self._lookups.compute(principal.name, lambda: snapshot.find_hidden(name, principal))
 
     async def _find(self, view: View, name: str, principal: Principal) -> Tool:
         """`view.resolve`, with slow work done in a thread."""

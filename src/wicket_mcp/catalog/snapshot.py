@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
 
+from wicket_mcp.catalog.names import NameIndex
 from wicket_mcp.catalog.shares import shares_of
 from wicket_mcp.catalog.view import Shares, Unlisted, View
 from wicket_mcp.config.model.config import ServerConfig
@@ -61,6 +62,18 @@ class Snapshot:
         if whole is None:
             whole = self._views[visibility.listed, shares] = View(self, visibility.listed, shares)
         return Unlisted(self, visibility, whole)
+
+    def find_hidden(self, name: str, principal: Principal) -> tuple[Tool, str] | None:
+        """The tool of this name that an option keeps from `principal`, and the option."""
+        for tool in self._every.find(self.aliases.get(name, name)):
+            if rule := self.policy.rule_against(principal, tool):
+                return tool, rule
+        return None
+
+    @cached_property
+    def _every(self) -> NameIndex:
+        """The names of all tools, whoever may see them."""
+        return NameIndex(tool for listing in self.listings.values() for tool in listing.tools)
 
     @property
     def tools(self) -> tuple[Tool, ...]:

@@ -206,9 +206,12 @@ class View:
         near = nearest(name, servers)
         examples = ", ".join(list(servers)[:_SERVERS_NAMED])
         others = f" and {len(servers) - _SERVERS_NAMED} more" if len(servers) > _SERVERS_NAMED else ""
-        raise UnknownName(
+        problem = UnknownName(
             "server", shorten(name), near, hint="" if near or not servers else f"There are {examples}{others}."
         )
+        profile, hidden = self._visibility.profile, find_server(self._snapshot.servers, name)
+        problem.rule = profile.option_hiding(hidden.name) if profile is not None and hidden is not None else ""
+        raise problem
 
 
 class Unlisted(View):

@@ -33,9 +33,15 @@ def call(
     """
     from wicket_mcp.cli import content
     from wicket_mcp.cli.arguments import parse
+    from wicket_mcp.errors import WicketError
+    from wicket_mcp.model import Silent
 
     async def work(gateway: "Gateway") -> "JsonObject":
-        tool = await gateway.catalogue.resolve(name, gateway.principal)
+        try:
+            tool = await gateway.catalogue.resolve(name, gateway.principal)
+        except WicketError as problem:
+            gateway.verbs.record_refusal(Silent(gateway.principal), "tools/call", name, problem)
+            raise
         return await gateway.call(tool.key, parse(arguments or [], tool))
 
     result = for_user(config, work, verbose=verbose)

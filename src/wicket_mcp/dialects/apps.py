@@ -14,7 +14,6 @@ from wicket_mcp.dialects.base import ToolCall, failure
 from wicket_mcp.errors import Refused, WicketError
 from wicket_mcp.extensions import app_resource, is_for_apps_only
 from wicket_mcp.model import JsonObject, Principal, Tool, as_object
-from wicket_mcp.trust.policy import demand
 from wicket_mcp.verbs import Verbs
 
 
@@ -50,7 +49,6 @@ async def call_own(verbs: Verbs, server: str, name: str, call: ToolCall) -> Json
 
 async def _call(verbs: Verbs, tool: Tool, call: ToolCall) -> JsonObject:
     try:
-        demand(call.caller.principal, "invoke", "calling tools")
         return (await verbs.call(call.request(tool, call.arguments, whole=True, may_be_task=True))).body
     except Refused:
         raise  # the upstream's own JSON-RPC error, passed on as one

@@ -151,6 +151,7 @@ class Table:
                 call = msgspec.structs.replace(call, arguments=fitting)
             return await row.handler(verbs, call)
         except WicketError as problem:
+            verbs.record_refusal(call.caller, "tools/call", name, problem)
             return self._fail(problem)
 
 
@@ -244,16 +245,19 @@ class Menu:
             if (result := await apps.call(verbs, name, call)) is not None:
                 return result
         if denied is not None:
+            verbs.record_refusal(call.caller, "tools/call", name, denied)
             return failure(denied)
-        if unknown is not None:
-            raise unknown
-        for dialect in self.dialects:
-            if isinstance(dialect, CallsDirectly):
-                result = await dialect.call_directly(verbs, name, call)
-                if result is not None:
-                    return result
-        names = [tool["name"] for tool in await self.list(verbs, call.caller.principal)]
-        raise UnknownName("tool", name, nearest(name, names))
+        if unknown is None:
+            for dialect in self.dialects:
+                if isinstance(dialect, CallsDirectly):
+                    result = await dialect.call_directly(verbs, name, call)
+                    if result is not None:
+                        return result
+            names = [tool["name"] for tool in await self.list(verbs, call.caller.principal)]
+            unknown = UnknownName("tool", name, nearest(name, names))
+        unknown.rule = await verbs.find_rule_against(name, call.caller.principal)
+        verbs.record_refusal(call.caller, "tools/call", name, unknown)
+        raise unknown
 
     def keep_for_models(self, tool: JsonObject) -> JsonObject:
         """One of our own tools for hosts that show interfaces: interfaces may not call it."""

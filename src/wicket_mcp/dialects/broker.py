@@ -127,7 +127,9 @@ async def _invoke(verbs: Verbs, server: str, tool: Tool | str, call: ToolCall, a
     try:
         name = view.server(server).name
     except UnknownName as problem:
-        raise ServerNotFound(server, problem.near, view.hint()) from None
+        missing = ServerNotFound(server, problem.near, view.hint())
+        missing.rule = problem.rule
+        raise missing from None
     key = f"{name}.{tool.removeprefix(f'{name}.')}"
     try:
         return (await verbs.call(call.request(key, arguments))).body

@@ -141,7 +141,8 @@ async def _without_script(verbs: Verbs, call: ToolCall, code: str) -> Outcome | 
         return None
     try:
         tool = await _target(verbs, call, single)
-    except (UnknownName, AmbiguousName):
+    except (UnknownName, AmbiguousName) as problem:
+        verbs.record_refusal(call.caller, "tools/call", single.tool, problem)
         return None if single.server else _failure(f"Tool '{single.tool}' not found.")
     try:
         request = tool_call(tool, single.arguments, InScript(call.caller), call.meta, whole=True)

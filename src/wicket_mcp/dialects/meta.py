@@ -54,6 +54,7 @@ class Meta(Table):
         try:
             tool = await self._find(verbs, name, call.caller.principal)
         except UnknownName as problem:
+            verbs.record_refusal(call.caller, "tools/call", name, problem)
             return await self._not_found(verbs, problem, call.caller.principal)
         body = (await verbs.call(call.request(tool, call.arguments.get("arguments")))).body
         if body.get("isError"):

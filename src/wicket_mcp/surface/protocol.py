@@ -46,6 +46,7 @@ from wicket_mcp.model import (
     ListKind,
     Principal,
     as_object,
+    as_text,
 )
 from wicket_mcp.request import EMPTY
 from wicket_mcp.surface import content_methods, discovery_methods, group_methods, subscriptions, tasks_methods
@@ -162,6 +163,11 @@ class Request(msgspec.Struct, frozen=True):
             return EMPTY
         return {key: value for key, value in self.params.items() if key not in _KNOWN_PARAMETERS}
 
+    @property
+    def subject(self) -> str:
+        """What it is about: a name, an address, or only the method."""
+        return as_text(self.params.get("name")) or as_text(self.params.get("uri")) or self.method
+
     def text(self, key: str) -> str:
         """A parameter that must be a string. Raises RpcProblem."""
         value: Any = self.params.get(key)
@@ -249,6 +255,7 @@ class Protocol:
         try:
             return {"jsonrpc": "2.0", "id": request.id, "result": await self.answer(request)}
         except WicketError as problem:
+            self.verbs.record_refusal(request.caller, request.method, request.subject, problem)
             return error_response(request.id, problem)
         except Exception:  # the boundary: a bug of ours costs this request, not the connection
             log.exception("%s failed", request.method)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from wicket_mcp.budget import MAX_VALUES
 from wicket_mcp.codec import LARGE, decode
 from wicket_mcp.dialects.base import Named
-from wicket_mcp.errors import HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, Overloaded
+from wicket_mcp.errors import HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, Denied, Overloaded
 from wicket_mcp.lanes import Lane
 from wicket_mcp.large_json import THREADS, decode_off_loop
 from wicket_mcp.model import (
@@ -23,6 +23,7 @@ from wicket_mcp.model import (
     MODERN_VERSION,
     JsonObject,
     Principal,
+    Silent,
     as_object,
     as_text,
 )
@@ -320,6 +321,8 @@ class HttpProblem(RpcProblem):
 class InsufficientScope(HttpProblem):
     """The access token does not allow the request; the client may get one that does."""
 
+    code = Denied.code
+
     def __init__(self, scopes: Sequence[str], number: Any) -> None:
         needed = " ".join(scopes)
         super().__init__(403, INVALID_REQUEST, f"The access token lacks a scope: this needs {needed}.", None, number)
@@ -328,13 +331,14 @@ class InsufficientScope(HttpProblem):
 
 def _check_scopes(protocol: Protocol, principal: Principal, body: JsonObject) -> None:
     """Check all scopes that the request needs, and name them at once. Raises InsufficientScope."""
-    if not principal.scopes:
-        raise InsufficientScope(OFFERED, body["id"])
-    if body["method"] == "tools/call":
-        name: Any = as_object(body.get("params")).get("name")
-        needs = protocol.menu_for(principal).needs(name if isinstance(name, str) else "")
-        if not principal.scopes.issuperset(needs) and not all(map(principal.may, needs)):
-            raise InsufficientScope(sorted({*needs, *principal.scopes}), body["id"])
+    method, name = body["method"], as_text(as_object(body.get("params")).get("name"))
+    needs = protocol.menu_for(principal).needs(name) if method == "tools/call" else ()
+    missing = [scope for scope in needs if not principal.may(scope)]
+    if missing or not principal.scopes:
+        problem = InsufficientScope(sorted({*needs, *principal.scopes}) if principal.scopes else OFFERED, body["id"])
+        problem.rule = f"scope {' '.join(missing or OFFERED)}"
+        protocol.verbs.record_refusal(Silent(principal), method, name or method, problem)
+        raise problem
 
 
 def _mismatch(number: Any, name: str, place: str) -> HttpProblem:

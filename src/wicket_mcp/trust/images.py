@@ -63,14 +63,14 @@ class Image(msgspec.Struct, frozen=True):
         return "http" if _LOCAL.match(self.registry) else "https"
 
 
-def digest_of(spec: str, patience: float) -> str:
-    """`sha256:…` of the image that would run now. Raises ConfigError."""
-    return _find_local(spec, patience) or _ask_registry(Image.parse(spec), patience)
+def digest_of(engine: str, spec: str, patience: float) -> str:
+    """`sha256:…` of the image that the engine (docker, podman) would run now. Raises ConfigError."""
+    return _find_local(engine, spec, patience) or _ask_registry(engine, Image.parse(spec), patience)
 
 
-def _find_local(spec: str, patience: float) -> str:
-    """The digest of an image that is already here; empty if there is none or it cannot be found out."""
-    program = shutil.which("docker") or shutil.which("podman")
+def _find_local(engine: str, spec: str, patience: float) -> str:
+    """The digest of an image that the engine already has; empty if it has none or cannot be asked."""
+    program = shutil.which(engine)
     if program is None:
         return ""
     command = [program, "image", "inspect", "--format", "{{json .RepoDigests}}", spec.partition("@")[0]]
@@ -84,7 +84,7 @@ def _find_local(spec: str, patience: float) -> str:
     return own[0].partition("@")[2] if own else ""
 
 
-def _ask_registry(image: Image, patience: float) -> str:
+def _ask_registry(engine: str, image: Image, patience: float) -> str:
     headers = {"Accept": ", ".join(_KINDS), "User-Agent": "wicket"}
     try:
         try:
@@ -97,7 +97,7 @@ def _ask_registry(image: Image, patience: float) -> str:
     except (OSError, HTTPException, ValueError) as problem:
         raise ConfigError(
             f"the digest of {image.repository}:{image.tag} could not be fetched from {image.registry}: {problem}",
-            hint=f"Pull it first, then its digest is taken from there: docker pull {image.registry}/{image.repository}",
+            hint=f"Pull it, and its digest is taken from there: {engine} pull {image.registry}/{image.repository}",
         ) from None
     digest = f"sha256:{hashlib.sha256(body).hexdigest()}"
     if response_headers.get("docker-content-digest", digest) != digest:

@@ -39,6 +39,7 @@ _ALONE = frozenset(
 class Package(msgspec.Struct, frozen=True):
     """What a launcher fetches: the argument that names it, and its position."""
 
+    launcher: str
     registry: Registry
     spec: str
     at: int
@@ -86,12 +87,13 @@ def _find_image(args: Sequence[str]) -> int | None:
 
 def package_of(server: ServerConfig) -> Package | None:
     """The package that the server's command fetches; None if it fetches none."""
-    registry = _LAUNCHERS.get(PurePath(server.command or "").name)
+    launcher = server.command or ""
+    registry = _LAUNCHERS.get(PurePath(launcher).name)
     if registry is None:
         return None
     if registry == "oci":
         at = _find_image(server.args)
-        return Package(registry, server.args[at], at) if at is not None else None
+        return Package(launcher, registry, server.args[at], at) if at is not None else None
     plain = [(at, text) for at, text in enumerate(server.args) if not text.startswith("-")]
     at, spec = next(((at, text) for at, text in plain if text not in _SUBCOMMANDS), (0, ""))
-    return None if not spec or spec.startswith((".", "/")) else Package(registry, spec, at)
+    return None if not spec or spec.startswith((".", "/")) else Package(launcher, registry, spec, at)

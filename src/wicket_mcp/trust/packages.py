@@ -49,7 +49,7 @@ def look_up(package: Package, patience: float = PATIENCE) -> tuple[str, str]:
     if package.registry == "oci":
         from wicket_mcp.trust.images import digest_of  # noqa: PLC0415  (for those who pin one)
 
-        digest = digest_of(package.spec, patience)
+        digest = digest_of(package.launcher, package.spec, patience)
         return digest, digest
     if package.registry == "npm":
         retries = ("--fetch-retries=0",) if patience < PATIENCE else ()

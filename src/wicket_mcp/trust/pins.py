@@ -80,6 +80,11 @@ class Held(msgspec.Struct, frozen=True):
     def remedy(self) -> str:
         return f"A person can look at it and approve it: wicket approve {self.key}"
 
+    @property
+    def mark(self) -> str:
+        """What it is shown with as long as it is held."""
+        return f"[Held: {self.words}] {self.remedy}."
+
     def diff(self) -> str:
         """What changed, word for word, for a person."""
         return difference(self.pinned, self.definition)
@@ -309,14 +314,14 @@ def _pin(server: str, source: str, entry: Entry, body: JsonObject, by: str) -> S
 
 
 def _replace_held(listing: Listing, held: Mapping[Entry, Held]) -> Listing:
-    """The listing with held entries replaced by their accepted forms."""
+    """The listing with held entries marked, in their accepted forms; of a new entry only its name is shown."""
     instructions = held.get(("instructions", ""))
     texts = Counter(tool.name for tool in listing.tools)
     return replace(
         listing,
         tools=tuple(_mark(tool, held.get(held_entry(tool)), alone=texts[tool.name] == 1) for tool in listing.tools),
-        prompts=tuple(_accepted_entries(listing.prompts, "prompt", "name", held)),
-        templates=tuple(_accepted_entries(listing.templates, "template", "uriTemplate", held)),
+        prompts=tuple(_mark_entries(listing.prompts, "prompt", "name", held)),
+        templates=tuple(_mark_entries(listing.templates, "template", "uriTemplate", held)),
         instructions=as_text((instructions.pinned or {}).get("text")) if instructions else listing.instructions,
     )
 
@@ -325,18 +330,22 @@ def _mark(tool: Tool, held: Held | None, *, alone: bool) -> Tool:
     """The tool as it was accepted; for a tool with several descriptions it is unknown whose was accepted."""
     if held is None:
         return tool
-    mark = f"[Held: {held.words}] {held.remedy}."
     if held.pinned is None or not alone:
-        return replace(tool, definition={"name": tool.name, "description": mark, "inputSchema": {"type": "object"}})
-    return replace(tool, definition={**held.pinned, "description": f"{mark} {as_text(held.pinned.get('description'))}"})
+        return replace(
+            tool, definition={"name": tool.name, "description": held.mark, "inputSchema": {"type": "object"}}
+        )
+    return replace(
+        tool, definition={**held.pinned, "description": f"{held.mark} {as_text(held.pinned.get('description'))}"}
+    )
 
 
-def _accepted_entries(
+def _mark_entries(
     entries: Iterable[JsonObject], kind: str, key: str, held: Mapping[Entry, Held]
 ) -> Iterable[JsonObject]:
     for entry in entries:
-        change = held.get((kind, as_text(entry.get(key))))
+        change = held.get((kind, name := as_text(entry.get(key))))
         if change is None:
             yield entry
-        elif change.pinned is not None:
-            yield change.pinned
+        else:
+            accepted = change.pinned or {key: name, "name": name}
+            yield {**accepted, "description": f"{change.mark} {as_text(accepted.get('description'))}".rstrip()}

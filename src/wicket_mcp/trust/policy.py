@@ -31,6 +31,19 @@ class Policy:
             return self._by_profile(principal.profile, principal.may("discover"))
         return self._listed if principal.may("discover") else self._unlisted
 
+    def rule_against(self, principal: Principal, tool: Tool) -> str:
+        """The option that keeps a tool from `principal` (`servers.github.denied_tools`); empty if none does."""
+        if option := self._option_against(tool):
+            return f"servers.{tool.server}.{option}"
+        return self.profile_against(principal, tool.server, tool.own_name or tool.name)
+
+    def profile_against(self, principal: Principal, server: str, tool: str = "") -> str:
+        """The option of the principal's profile that hides a server, or a tool of it; empty if none does."""
+        if self.shows(principal, server, tool):
+            return ""
+        profile = self.profiles.get(principal.profile)
+        return f"profiles.{principal.profile}" if profile is None else profile.option_hiding(server)
+
     def shows(self, principal: Principal, server: str, tool: str = "") -> bool:
         """Whether the principal's profile has a server, or a tool of it."""
         if not principal.profile:
@@ -62,24 +75,28 @@ class Policy:
 
     def permits(self, tool: Tool) -> bool:
         """Whether the patterns of the configuration include this tool, for models or for apps."""
+        return tool.server in self._servers and not self._option_against(tool)
+
+    def _option_against(self, tool: Tool) -> str:
+        """The option of its server that excludes a tool; empty if none does."""
         server = self._servers.get(tool.server)
         if server is None:
-            return False
+            return ""
         name = tool.own_name or tool.name
-        return _matches(name, server.allowed_tools) and not _matches(name, server.denied_tools)
+        if _matches(name, server.denied_tools):
+            return "denied_tools"
+        return "" if _matches(name, server.allowed_tools) else "allowed_tools"
 
     def explain(self, name: str, listings: Mapping[str, Listing]) -> None:
         """Raises Denied if `name` is a tool that the configuration excludes."""
         for listing in listings.values():
             for tool in listing.tools:
-                if tool.key == name and not self.permits(tool):
-                    raise _left_out(tool)
-
-    def check(self, principal: Principal, tool: Tool) -> None:
-        """Raises Denied, saying which option forbids the call."""
-        demand(principal, "invoke", "calling tools")
-        if not self.visible(principal, tool):
-            raise _left_out(tool)
+                if tool.key == name and (option := self._option_against(tool)):
+                    raise Denied(
+                        f"'{tool.key}' may not be called: the configuration of server '{tool.server}' leaves it out.",
+                        hint=f"Its option '{option}' decides.",
+                        rule=f"servers.{tool.server}.{option}",
+                    )
 
 
 class Visibility:
@@ -109,13 +126,6 @@ class Visibility:
         self.listed = listed
 
 
-def _left_out(tool: Tool) -> Denied:
-    return Denied(
-        f"'{tool.key}' may not be called: the configuration of server '{tool.server}' leaves it out.",
-        hint="Its 'allowed_tools' and 'denied_tools' decide.",
-    )
-
-
 def scope_hint(scope: str, subject: str) -> str:
     """The hint for a principal that may not look up `subject`."""
     return f"Looking for {subject} needs an API key with the scope '{scope}'."
@@ -127,6 +137,7 @@ def demand(principal: Principal, scope: str, doing: str = "this") -> None:
         raise Denied(
             f"Authentication failed: {doing} needs an API key with the scope '{scope}'.",
             hint=f"Make one with: wicket keys create NAME --scope {scope}.",
+            rule=f"scope {scope}",
         )
 
 

@@ -75,6 +75,11 @@ class ProfileConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             return False
         return not self.tools or any(fnmatchcase(tool.own_key, pattern) for pattern in self.tools)
 
+    def option_hiding(self, server: str) -> str:
+        """The option that hides a server, or some tools of it."""
+        option = "servers" if self.servers and not self.shows_server(server) else "tools"
+        return f"profiles.{self.name}.{option}"
+
     def present(self, tool: Tool) -> Tool:
         """The tool with its name and description in this profile."""
         key = tool.own_key
