@@ -12,6 +12,7 @@ import itertools
 import logging
 import re
 from collections.abc import Awaitable, Callable, Coroutine
+from contextvars import ContextVar
 from typing import Any, TypeAlias, TypeGuard
 
 import msgspec
@@ -49,6 +50,23 @@ class Callbacks(msgspec.Struct, frozen=True):
 
 
 NO_CALLBACKS = Callbacks()
+
+
+class Sent(msgspec.Struct, frozen=True):
+    """How the peer knows a request."""
+
+    number: Id
+    session: str = ""
+
+
+SENT: ContextVar[dict[str, Sent] | None] = ContextVar("sent", default=None)
+"""Filled, by method, with what was sent last, for a trace that wants to know."""
+
+
+def note_sent(method: str, number: Id, session: str = "") -> None:
+    """Every transport calls this when it sends a request."""
+    if (sent := SENT.get()) is not None:
+        sent[method] = Sent(number, session)
 
 
 class Rpc:
@@ -93,6 +111,7 @@ class Rpc:
         """
         send = send or self._send
         number = self.mint_id()
+        note_sent(method, number)
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
         answer = self._pending[number] = self._loop.create_future()

@@ -27,7 +27,7 @@ ATTRIBUTES = {
     "mcp.resource.uri": Attribute(
         str, BOTH, methods=("resources/read", "resources/subscribe", "resources/unsubscribe")
     ),
-    "jsonrpc.request.id": Attribute(str, BOTH),
+    "jsonrpc.request.id": Attribute(str, BOTH, required=True),
     "rpc.response.status_code": Attribute(str, BOTH),
     "error.type": Attribute(str, BOTH),
     "gen_ai.tool.name": Attribute(str, BOTH, methods=("tools/call",)),

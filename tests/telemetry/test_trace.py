@@ -170,6 +170,19 @@ async def test_the_spans_and_durations_of_a_session_of_the_handshake_era(open_ga
         assert point.min == point.max == point.sum > 0
 
 
+async def test_the_span_of_a_request_to_a_server_has_its_id_and_session_there(open_gateway: OpenGateway) -> None:
+    with collector() as received:
+        async with CountingServer() as remote:
+            servers = {"far": {"url": remote.url}}
+            async with open_gateway(servers, trace={"endpoint": received.address}) as gateway:
+                await gateway.call("far.echo", {"message": "hello"})
+            (sent,) = [request for request in remote.received if request.rpc_method == "tools/call"]
+    (span,) = received.named("tools/call echo")
+    seen = attributes(span)
+    assert seen["jsonrpc.request.id"] == str(sent.body["id"])
+    assert seen["mcp.session.id"] == sent.headers["mcp-session-id"]
+
+
 async def test_a_parent_that_is_not_kept_is_passed_on_and_one_that_is_malformed_is_nobodys(
     open_gateway: OpenGateway,
 ) -> None:

@@ -9,7 +9,7 @@ created: a request that is not kept passes neither layer (`wants`) and costs onl
 
 import random
 import time
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any, Literal, Protocol, TypeVar
@@ -21,6 +21,7 @@ from wicket_mcp.codec import encode
 from wicket_mcp.errors import INTERNAL_ERROR, Refused, WicketError
 from wicket_mcp.model import MODERN_VERSION, Caller, JsonObject, as_text
 from wicket_mcp.request import Handler, Layer, Request, Result
+from wicket_mcp.rpc import SENT, Sent
 from wicket_mcp.telemetry.durations import Durations, DurationsExport
 from wicket_mcp.telemetry.otlp import Collector
 from wicket_mcp.telemetry.spans import CLIENT, SERVER, Context, Span, read_context
@@ -202,6 +203,8 @@ class Tracing:
                     own["mcp.resource.uri"] = name
                 if self._content and request.tool is not None:
                     own["gen_ai.tool.call.arguments"] = _cut(request.params.get("arguments"))
+                sent: dict[str, Sent] = {}
+                token = SENT.set(sent)
                 try:
                     result = await inner(replace(request, meta={**request.meta, "traceparent": span.traceparent}))
                     if result.body.get("isError"):
@@ -215,8 +218,10 @@ class Tracing:
                         own["rpc.response.status_code"] = error
                     raise
                 finally:
+                    SENT.reset(token)
                     if error:
                         span.fail(error)
+                    own.update(_identify(sent.get(request.method)))
                     config = target(request.server)
                     place = () if config is None else _place(config.transport, config.url, version(request.server))
                     span.common = (*_about(request.method, name), *place)
@@ -277,6 +282,14 @@ class ServerTrace:
 
     def __call__(self, request: _R, work: Callable[[_R], Awaitable[JsonObject]]) -> Awaitable[JsonObject]:
         return self._tracing.answer(request, work, self._transport)
+
+
+def _identify(sent: Sent | None) -> Mapping[str, str]:
+    """How the server knows the request; nothing if it was never sent."""
+    if sent is None:
+        return {}
+    number = {"jsonrpc.request.id": str(sent.number)}
+    return {**number, "mcp.session.id": sent.session} if sent.session else number
 
 
 def _error_type(problem: WicketError) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from wicket_mcp.errors import Crashed, NotSent, Refused, UpstreamError
 from wicket_mcp.large_json import encode_message
 from wicket_mcp.model import META_SUBSCRIPTION, MODERN_VERSION, JsonObject, as_object
-from wicket_mcp.rpc import NO_CALLBACKS, Callbacks, Id, decode_message, list_messages, read_result
+from wicket_mcp.rpc import NO_CALLBACKS, Callbacks, Id, decode_message, list_messages, note_sent, read_result
 from wicket_mcp.upstream.connection import Host
 from wicket_mcp.upstream.credentials import Credentials
 from wicket_mcp.upstream.egress import MAY_HAVE_ACTED, Answer, HttpClient, in_words
@@ -71,6 +71,7 @@ class HttpConnection(PostingConnection):
     ) -> JsonObject:
         modern = self._version == MODERN_VERSION
         number = self._rpc.mint_id()
+        note_sent(method, number, self._session)
         message: JsonObject = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
         answer: Answer | None = None
         try:

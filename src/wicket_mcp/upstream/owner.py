@@ -32,7 +32,7 @@ from wicket_mcp.framing import LineFramer, LineTooLong
 from wicket_mcp.large_json import decode_off_loop
 from wicket_mcp.model import JsonObject, Principal, as_object, as_text
 from wicket_mcp.request import GATEWAY
-from wicket_mcp.rpc import CONNECTION_WIDE, NO_CALLBACKS, Callbacks, read_result
+from wicket_mcp.rpc import CONNECTION_WIDE, NO_CALLBACKS, Callbacks, note_sent, read_result
 from wicket_mcp.tasks import Tasks
 from wicket_mcp.upstream.connection import Connection, Host, Versioned
 from wicket_mcp.upstream.ownership import Claim
@@ -153,6 +153,7 @@ class OwnerLink(Versioned, asyncio.Protocol):
         if self._ended:
             raise self._not_sent(self._ended)
         number = next(self._numbers)
+        note_sent(method, number)
         data = self._pack({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
         answer = asyncio.get_running_loop().create_future()
         self._waiting[number] = _Waiting(answer, callbacks)
