@@ -1,36 +1,54 @@
-"""How long the dashboard takes to make a page: 1,966 tools of real servers, 100,000 audit records, one hung server.
+"""How long the dashboard takes: 1,966 tools of real servers, 100,000 audit records, a hung server that a client calls.
 
-    python bench/dashboard.py [--runs 20]
+    python bench/dashboard.py [--runs 20] [--starts 5]
 
-Measures what the gateway does between a request and its answer, over HTTP on this machine, each page several times;
-the first time of the first page, which loads the templates, is told apart. The bar is 100 ms for the first page.
+Starts `wicket serve --http` several times on what a month of use leaves, and opens the link of `wicket dashboard` in
+Chromium: at once when the gateway is ready, and three seconds later. Then measures over HTTP what the gateway does
+between the request of a page and its answer. Bars: 1,000 ms to the first paint, however early the page is opened, and
+100 ms for the first page, also for the very first after a start. Exit status 1 when one is missed.
 """
 
 import argparse
 import asyncio
+import contextlib
+import os
 import random
+import shutil
 import statistics
 import sys
 import tempfile
 import time
+from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import Any
 
 import aiohttp
+from playwright.async_api import async_playwright
+
+from clients import Program
+from machine import description, free_port, load_average
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.conftest import CATALOG, peer
-from tests.gateway.serving import TOKEN, serve_http
+from tests.gateway.serving import raw_client, toml_of
 
 from wicket_mcp import Gateway
 from wicket_mcp.catalog.catalogue import fingerprint
 from wicket_mcp.codec import decode
 from wicket_mcp.config.model.config import Config
+from wicket_mcp.config.read.formats import load
 from wicket_mcp.model import JsonObject, Listing, Tool
 from wicket_mcp.store.model import AuditQuery, CallRecord, StoredListing
 from wicket_mcp.store.open import STATE_FILE, open_store
+from wicket_mcp.surface.dashboard.sessions import sign_link
+from wicket_mcp.surface.guard import load_token
+from wicket_mcp.tasks import Tasks
 
-BAR_MS = 100.0
+PAGE_BAR, PAINT_BAR = 100.0, 1000.0
+"""Milliseconds."""
+LATER = 3.0
 RECORDS = 100_000
+PAINTED = "performance.getEntriesByName('first-contentful-paint').map((entry) => entry.startTime)[0]"
 PAGES = ("", "/servers", "/tools", "/tools/github.create_issue", "/activity", "/tokens", "/access", "/settings")
 
 
@@ -39,10 +57,9 @@ def captured() -> dict[str, JsonObject]:
     return {path.stem: decode(path.read_bytes()) for path in sorted(CATALOG.glob("*.json"))}
 
 
-async def fill(state: Path, catalogues: dict[str, JsonObject], gateway_config: JsonObject) -> None:
+async def fill(config: Config, catalogues: dict[str, JsonObject]) -> None:
     """Write listings and records as a gateway that has run for a month would have left them."""
-    config = Config.from_dict(gateway_config)
-    store = await open_store(state / STATE_FILE)
+    store = await open_store(config.state_path / STATE_FILE)
     names: list[tuple[str, str]] = []
     for server in config.servers:
         if server.name not in catalogues:
@@ -62,45 +79,130 @@ async def fill(state: Path, catalogues: dict[str, JsonObject], gateway_config: J
         if number % 5000 == 0:
             await store.find_calls(AuditQuery(limit=1))  # which has what waits written
     await store.close()
+    async with Gateway.open(config) as gateway:
+        await gateway.verbs.current_view(gateway.principal)  # accepts the definitions, as the first start has done
 
 
-async def measure(runs: int) -> dict[str, list[float]]:
+class Served:
+    """`wicket serve --http` with a client that calls a tool of a hung server."""
+
+    def __init__(self, config: Config) -> None:
+        self.root = f"http://127.0.0.1:{config.http.port}"
+        self.token = load_token(config.state_path)[0]
+
+    @property
+    def link(self) -> str:
+        return f"{self.root}/ui/sign-in?code={sign_link(self.token)}"
+
+    async def is_ready(self, session: aiohttp.ClientSession) -> bool:
+        with contextlib.suppress(aiohttp.ClientError):
+            async with session.get(f"{self.root}/readyz") as answer:
+                return answer.status == 200
+        return False
+
+    async def hang(self) -> None:
+        async with raw_client(f"{self.root}/mcp") as client:
+            arguments: JsonObject = {"name": "hung.tool", "arguments": {}}
+            headers = {"Authorization": f"Bearer {self.token}"}
+            await client.modern("tools/call", {"name": "call_tool", "arguments": arguments}, **headers)
+
+
+@contextlib.asynccontextmanager
+async def serving(config: Config) -> AsyncGenerator[Served]:
+    program = Program(
+        (sys.executable, "-m", "wicket_mcp", "serve", "--http", "--config", str(config.path)), config.state_path / "log"
+    )
+    served, tasks = Served(config), Tasks()
+    await program.start()
+    try:
+        async with aiohttp.ClientSession() as session:
+            while not await served.is_ready(session):
+                program.check()
+                await asyncio.sleep(0.005)
+        tasks.start(served.hang(), "hang", awaited=True)
+        yield served
+    finally:
+        await tasks.close()
+        await program.stop()
+
+
+async def paint(chromium: Any, config: Config, wait: float) -> float:
+    """Milliseconds from following the link to the first paint, `wait` seconds after the gateway was ready."""
+    async with serving(config) as served:
+        await asyncio.sleep(wait)
+        context = await chromium.new_context()
+        page = await context.new_page()
+        await page.goto(served.link)
+        await page.wait_for_function(PAINTED)
+        assert await page.inner_text("h1") == "Overview"
+        painted = float(await page.evaluate(PAINTED))
+        await context.close()
+        return painted
+
+
+async def time_paints(config: Config, starts: int) -> dict[str, list[float]]:
+    async with async_playwright() as play:
+        chromium = await play.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        for _ in range(2):  # fills the caches of bytecode and of the browser
+            await paint(chromium, config, LATER)
+        times: dict[str, list[float]] = {"at once": [], f"{LATER:g} s after": []}
+        for _ in range(starts):
+            for waited, wait in zip(times, (0.0, LATER), strict=True):
+                times[waited].append(await paint(chromium, config, wait))
+        await chromium.close()
+        return times
+
+
+async def time_pages(config: Config, runs: int) -> dict[str, list[float]]:
+    times: dict[str, list[float]] = {page: [] for page in PAGES}
+    async with serving(config) as served, aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
+        await asyncio.sleep(LATER)
+        async with session.get(served.link, allow_redirects=False) as answer:
+            assert answer.status == 303
+        for _ in range(runs):
+            for page in PAGES:
+                started = time.perf_counter()
+                async with session.get(f"{served.root}/ui{page}") as answer:
+                    await answer.read()
+                    assert answer.status == 200, (page, answer.status)
+                times[page].append((time.perf_counter() - started) * 1000)
+    return times
+
+
+async def measure(runs: int, starts: int) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
     catalogues = captured()
     servers: JsonObject = {name: {"command": sys.executable, "args": ["-c", "pass", name]} for name in catalogues}
     servers["hung"] = peer("NeverAnswers", connect_timeout=60)
     with tempfile.TemporaryDirectory() as folder:
-        config: JsonObject = {"servers": servers, "state_dir": folder, "http": {"port": 0}}
-        await fill(Path(folder), catalogues, config)
-        times: dict[str, list[float]] = {page: [] for page in PAGES}
-        async with Gateway.open(config) as gateway, serve_http(gateway) as address:
-            hanging = gateway.tasks.start(gateway.pool.start("hung"), "hang", awaited=True)
-            root = address.removesuffix("/mcp")
-            jar = aiohttp.CookieJar(unsafe=True)
-            async with aiohttp.ClientSession(cookie_jar=jar) as session:
-                async with session.post(f"{root}/ui/sign-in", data={"token": TOKEN}, allow_redirects=False) as answer:
-                    assert answer.status == 303
-                for _ in range(runs):
-                    for page in PAGES:
-                        started = time.perf_counter()
-                        async with session.get(f"{root}/ui{page}") as answer:
-                            await answer.read()
-                            assert answer.status in (200, 404), (page, answer.status)
-                        times[page].append((time.perf_counter() - started) * 1000)
-            hanging.cancel()
-        return times
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        os.environ["PYTHONPYCACHEPREFIX"] = f"{folder}/bytecode"  # as an installation has it
+        file = Path(folder) / "wicket.toml"
+        lines = [f'state_dir = "{folder}/state"', toml_of(servers), f"[http]\nport = {free_port()}"]
+        file.write_text("\n".join(lines))
+        config = load(file)
+        await fill(config, catalogues)
+        return await time_paints(config, starts), await time_pages(config, runs)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=20)
-    times = asyncio.run(measure(parser.parse_args().runs))
-    print(f"{'page':32} {'first':>9} {'median':>9} {'worst':>9}   ms")
-    for page, taken in times.items():
+    parser.add_argument("--starts", type=int, default=5)
+    options = parser.parse_args()
+    print(f"{description()}, load {load_average()}")
+    paints, pages = asyncio.run(measure(options.runs, options.starts))
+    print(f"{'first paint in a browser, opened':40} {'median':>9} {'worst':>9}   ms")
+    for waited, taken in paints.items():
+        print(f"{waited + ' when it is ready':40} {statistics.median(taken):9.1f} {max(taken):9.1f}")
+    print(f"{'page':30} {'first':>9} {'median':>9} {'worst':>9}   ms")
+    for page, taken in pages.items():
         later = taken[1:] or taken
-        print(f"/ui{page:29} {taken[0]:9.1f} {statistics.median(later):9.1f} {max(later):9.1f}")
-    middle = statistics.median(times[""][1:] or times[""])
-    print(f"first page: {middle:.1f} ms of {BAR_MS:.0f}: {'holds' if middle <= BAR_MS else 'MISSED'}")
-    sys.exit(middle > BAR_MS)
+        print(f"/ui{page:27} {taken[0]:9.1f} {statistics.median(later):9.1f} {max(later):9.1f}")
+    painted, overview = max(max(taken) for taken in paints.values()), pages[""]
+    page = max(overview[0], statistics.median(overview))
+    print(f"first paint: {painted:.0f} ms of {PAINT_BAR:.0f}: {'holds' if painted <= PAINT_BAR else 'MISSED'}")
+    print(f"first page: {page:.1f} ms of {PAGE_BAR:.0f}: {'holds' if page <= PAGE_BAR else 'MISSED'}")
+    sys.exit(painted > PAINT_BAR or page > PAGE_BAR)
 
 
 if __name__ == "__main__":

@@ -122,7 +122,7 @@ class Gateway(Library):
         self._rooms = build(config, live)
         self.catalogue.watch(self._publish_changes)
         store.hear_listings(lambda: self.tasks.start(self.catalogue.take_stored(), "take in listings"))
-        self.accounts.tell(self._take_account)
+        self.accounts.tell(self._take_account, self.audit.act)
 
     @property
     def verbs(self) -> Verbs:

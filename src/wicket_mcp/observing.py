@@ -189,7 +189,7 @@ def limit_tools(values: Values) -> Values:
 
 
 class Others(Protocol):
-    """The other members of a gateway that has several."""
+    """The other members of a gateway that has several, or the daemons beside it."""
 
     async def look_around(self, principal: Principal, server: str = "") -> Sequence[Glimpse]: ...
 
@@ -200,11 +200,11 @@ def source_of(
     gateway: "Gateway",
     here: Here,
     address: Callable[[], str],
-    others: Callable[[], Others | None],
+    others: Callable[[], Iterable[Others]],
     *,
     needs_token: bool = True,
 ) -> "Source":
-    """The gateway as the dashboard sees it; `others` returns the other members, if there are any."""
+    """The gateway as the dashboard sees it; `others` returns where the other members and the daemons are asked."""
     from wicket_mcp.identity.grants import Grants  # noqa: PLC0415  (for those who open it)
     from wicket_mcp.identity.holders import CredentialHolders  # noqa: PLC0415
     from wicket_mcp.surface.dashboard.source import Source  # noqa: PLC0415
@@ -217,9 +217,8 @@ def source_of(
         return (await gateway.accounts.sign_ins.begin(catalogue.servers[server], principal)).link
 
     async def under_way(principal: Principal, server: str = "") -> Glimpse:
-        members = others()
-        elsewhere = () if members is None else await members.look_around(principal, server)
-        return merge([here.look(principal, server), *elsewhere])
+        found = await asyncio.gather(*(part.look_around(principal, server) for part in others()))
+        return merge([here.look(principal, server), *(glimpse for glimpses in found for glimpse in glimpses)])
 
     async def pins(tool: Tool) -> Sequence[StoredPin]:
         name, source = tool.own_name or tool.name, fingerprint(catalogue.servers[tool.server])
@@ -228,8 +227,8 @@ def source_of(
 
     async def stop(server: str, principal: Principal) -> None:
         await stop_server(gateway, server)
-        if (members := others()) is not None:
-            await members.stop_elsewhere(server, principal)
+        for part in others():
+            await part.stop_elsewhere(server, principal)
 
     async def enable(server: str, enabled: bool) -> None:
         path = gateway.config.path

@@ -21,7 +21,8 @@ from wicket_mcp.surface.admission import Admission
 from wicket_mcp.surface.asgi import App, Health, Mount
 from wicket_mcp.surface.callback import Callback
 from wicket_mcp.surface.cards import Cards
-from wicket_mcp.surface.dashboard.lazy import LazyDashboard
+from wicket_mcp.surface.daemons import Daemons
+from wicket_mcp.surface.dashboard.lazy import LazyDashboard, Preparable
 from wicket_mcp.surface.dashboard.sessions import UiSessions
 from wicket_mcp.surface.guard import Guard, check_exposure
 from wicket_mcp.surface.metrics import PEER_PATH, MetricsPage, PeerMetricsPage, WorkerMetrics
@@ -39,6 +40,10 @@ if TYPE_CHECKING:
     from wicket_mcp.app import Gateway
     from wicket_mcp.identity.grants import Grants
     from wicket_mcp.replicas import Replicas
+
+
+LOAD_DASHBOARD_AFTER = 1.0
+"""Seconds from being ready."""
 
 
 async def serve_http(
@@ -86,6 +91,7 @@ async def serve_http(
             else:
                 await replicas.join(http, sock.getsockname()[1])
         on_ready(f"{front.address}/mcp")
+        ending.callback(gateway.tasks.start(_load_later(front.dashboard), "load the dashboard later").cancel)
         waiting = gateway.tasks.start(stop.wait(), "stop")
         await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
         front.leaving.set()
@@ -98,25 +104,33 @@ async def serve_http(
         await serving
 
 
+async def _load_later(dashboard: LazyDashboard) -> None:
+    """Load the dashboard once the first clients are served, so that it need not be loaded when it is opened."""
+    await asyncio.sleep(LOAD_DASHBOARD_AFTER)
+    await dashboard.load()
+
+
 async def serve_dashboard(
     gateway: "Gateway",
     stop: asyncio.Event,
     token: str,
     listener: socket,
     clients: Callable[[], Sequence[ConnectedClient]],
+    daemon: Path,
 ) -> None:
-    """Serve the dashboard alone until `stop` is set, for a gateway whose clients do not come over HTTP."""
+    """Serve the dashboard alone until `stop` is set, for the daemon with this socket."""
     http = gateway.config.http
     here, ui_sessions = look_here(gateway, clients), UiSessions(gateway.store)
 
-    def make() -> Mount:
+    def make() -> Preparable:
         from wicket_mcp.surface.dashboard.mount import Dashboard  # noqa: PLC0415  (for those who open it)
 
-        source = source_of(gateway, here, lambda: f"http://{http.host}:{http.port}/mcp", lambda: None)
+        daemons = Daemons(gateway.config.state_path, daemon)
+        source = source_of(gateway, here, lambda: f"http://{http.host}:{http.port}/mcp", lambda: [daemons])
         return Dashboard(source, ui_sessions, app.identify, token, lambda: None)
 
     guard = Guard(replace(http, host=listener.getsockname()[0]), token, gateway.registry.keys)
-    app = App((LazyDashboard(make),), guard, gateway.audit.reject)
+    app = App((LazyDashboard(make, gateway.tasks),), guard, gateway.audit.reject)
     server = Server(app)
     with closing(listener):
         serving = gateway.tasks.start(server.serve([listener]), "dashboard", awaited=True)
@@ -200,7 +214,7 @@ class Front:
             audit.reject,
             self._ui_sessions,
         )
-        self._dashboard = LazyDashboard(self._make_dashboard)
+        self.dashboard = LazyDashboard(self._make_dashboard, gateway.tasks)
         self.app = App(
             self._mounts(gateway.config),
             self._guard(gateway.config),
@@ -257,7 +271,7 @@ class Front:
             *self._sign_in.mounts,
             Rest(self._gateway.registry),
             MetricsPage(self.read_metrics),
-            self._dashboard,
+            self.dashboard,
             *self._peer_mounts(config),
         )
 
@@ -286,12 +300,13 @@ class Front:
         seal = self._replicas.ring.derive("grants")[0] if self._replicas else b""
         return Grants(gateway.store, holders, gateway.audit.act, seal=seal)
 
-    def _make_dashboard(self) -> Mount:
+    def _make_dashboard(self) -> Preparable:
         from wicket_mcp.surface.dashboard.mount import Dashboard  # noqa: PLC0415  (for those who open it)
 
         def address() -> str:
             return f"{(self._gateway.config.http.public_url or self.address).rstrip('/')}/mcp"
 
         needs_token = self._token is not None
-        source = source_of(self._gateway, self._here, address, lambda: self._replicas, needs_token=needs_token)
+        others = [Daemons(self._gateway.config.state_path), *filter(None, [self._replicas])]
+        source = source_of(self._gateway, self._here, address, lambda: others, needs_token=needs_token)
         return Dashboard(source, self._ui_sessions, self.app.identify, self._token, lambda: self._sign_in.people)

@@ -1,5 +1,6 @@
 """The dashboard over plain HTTP: who gets in, what a form may do, what every page promises a browser."""
 
+import asyncio
 import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
@@ -12,11 +13,15 @@ from tests.conftest import OpenGateway, peer
 from tests.gateway.serving import TOKEN, serve_http, toml_of
 from tests.reliability.callers import person
 from tests.reliability.hostile import hostile
+from tests.surface.loaded import modules_of_a_served_gateway
 from wicket_mcp import Gateway
 from wicket_mcp.cluster.seal import Ring
 from wicket_mcp.errors import Crashed
+from wicket_mcp.observing import look_here, source_of
 from wicket_mcp.request import tool_call
 from wicket_mcp.store.model import AuditQuery, StoredGrant
+from wicket_mcp.surface.dashboard.lazy import LazyDashboard
+from wicket_mcp.surface.dashboard.mount import Dashboard
 from wicket_mcp.surface.dashboard.render import PAGES
 from wicket_mcp.surface.dashboard.sessions import LINK_LIFETIME, UiSessions, sign_link
 
@@ -274,10 +279,32 @@ async def test_a_hung_server_slows_no_page(open_gateway: OpenGateway) -> None:
         hanging.cancel()
 
 
-async def test_a_gateway_whose_dashboard_nobody_opens_does_not_load_it(open_gateway: OpenGateway) -> None:
-    from tests.surface.loaded import modules_of_a_served_gateway
+def test_a_gateway_is_ready_before_its_dashboard_is_loaded_and_loads_it_before_it_is_opened() -> None:
+    pages = "wicket_mcp.surface.dashboard.pages"
+    ready, later = modules_of_a_served_gateway(until="jinja2")
+    assert not {"jinja2", pages} & ready
+    assert {"jinja2", pages} <= later
 
-    assert not {"jinja2", "wicket_mcp.surface.dashboard.pages"} & modules_of_a_served_gateway()
+
+async def test_a_visitor_who_leaves_does_not_stop_the_dashboard_from_being_loaded_for_another(
+    open_gateway: OpenGateway,
+) -> None:
+    async with open_gateway({"echo": peer("Echo")}) as gateway:
+        source = source_of(gateway, look_here(gateway, list), lambda: "", list)
+        made: list[Dashboard] = []
+
+        def make() -> Dashboard:
+            made.append(
+                Dashboard(source, UiSessions(gateway.store), gateway.registry.keys.principal, None, lambda: None)
+            )
+            return made[-1]
+
+        lazy = LazyDashboard(make, gateway.tasks)
+        leaves, stays = (gateway.tasks.start(lazy.load(), name) for name in ("leaves", "stays"))
+        await asyncio.sleep(0)
+        leaves.cancel()
+        assert await stays is await lazy.load()
+        assert len(made) == 1
 
 
 async def test_grants_are_listed_and_revoked(open_gateway: OpenGateway) -> None:

@@ -16,12 +16,14 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from msgspec import to_builtins
+
 from wicket_mcp import __version__
 from wicket_mcp.app import Gateway
 from wicket_mcp.codec import encode
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.errors import ConfigError, WicketError
-from wicket_mcp.model import JsonObject
+from wicket_mcp.model import JsonObject, Principal
 from wicket_mcp.rooms import profile_name
 from wicket_mcp.shim.finding import CannotShare, check_peer
 from wicket_mcp.shim.identity import SEPARATOR, installation
@@ -84,7 +86,7 @@ class Daemon:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(LOOK_EVERY):
                         await self._stop.wait()
-                self._look()
+                self._check()
         finally:
             self._retire("it stops")
             self._stop.set()
@@ -106,19 +108,45 @@ class Daemon:
         kind, version, *fields = hello.split(SEPARATOR)
         if kind == "wicket-shim" and version == "1" and len(fields) == 5:
             self._tasks.start(self._serve(transport, fields, early), "client")
-        elif kind == "wicket-control" and fields[:1] in (["status"], ["stop"]):
-            transport.write(encode(self.status()) + b"\n")
-            transport.close()
-            self._on_left()
-            if fields[0] == "stop":
-                self._stop.set()
-        elif kind == "wicket-control" and fields == ["dashboard"]:
-            transport.write(encode({"address": self._open_dashboard()}) + b"\n")
-            transport.close()
-            self._on_left()
-        else:
+            return
+        answer = self._answer(fields) if kind == "wicket-control" else None
+        if answer is None:
             _refuse(transport, "another version of wicket is running here")
-            self._on_left()
+        else:
+            transport.write(encode(answer) + b"\n")
+            transport.close()
+        self._on_left()
+
+    def _answer(self, fields: list[str]) -> JsonObject | None:
+        """The answer to a question of another process of this user; None if we do not know it."""
+        match fields:
+            case ["status"]:
+                return self.status()
+            case ["stop"]:
+                self._stop.set()
+                return self.status()
+            case ["dashboard"]:
+                return {"address": self._open_dashboard()}
+            case ["about", question]:
+                return self._look(question)
+            case _:
+                return None
+
+    def _look(self, text: str) -> JsonObject:
+        """What happens here, for the dashboard of another gateway with the same state; empty for any other."""
+        from wicket_mcp.observing import look_here, stop_server  # noqa: PLC0415  (for those who open one)
+        from wicket_mcp.surface.daemons import read_question  # noqa: PLC0415
+
+        question = read_question(text)
+        if question is None or question.state != str(self._gateway.config.state_path):
+            return {}
+        principal = Principal(question.principal, frozenset(question.scopes))
+        if not question.stop:
+            here = look_here(self._gateway, self._list_clients)
+            return to_builtins(here.look(principal, question.server))
+        if principal.may("admin"):
+            self._tasks.start(stop_server(self._gateway, question.server), f"stop {question.server}")
+        return {}
 
     def _open_dashboard(self) -> str:
         """The address of the dashboard, which is served once somebody asks for it, on this machine only."""
@@ -130,7 +158,7 @@ class Daemon:
             token, _ = load_token(self._gateway.config.state_path)
             listener = listen("127.0.0.1", 0)
             self._dashboard = address_of(listener)
-            work = serve_dashboard(self._gateway, self._stop, token, listener, self._list_clients)
+            work = serve_dashboard(self._gateway, self._stop, token, listener, self._list_clients, self._path)
             self._tasks.start(work, "dashboard")
         return self._dashboard
 
@@ -178,7 +206,7 @@ class Daemon:
 
     # Periodic checks
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         now = time.monotonic()
         if self._connections:
             self._unused_since = now

@@ -71,6 +71,7 @@ class Accounts:
         """Our own address, if browsers return to it; otherwise they return to a loopback port."""
         self._stays = False
         self._on_change: Callable[[str, str], None] | None = None
+        self._on_act: Callable[[str, str, str], None] | None = None
         self._sign_ins: SignIns | None = None
 
     def __repr__(self) -> str:
@@ -92,9 +93,17 @@ class Accounts:
         if self.address and config.http.public_url:  # over stdio, browsers return to a loopback port
             self.address = config.http.public_url.rstrip("/")
 
-    def tell(self, on_change: Callable[[str, str], None]) -> None:
-        """Call `on_change` with server and owner after every sign-in or sign-out."""
-        self._on_change = on_change
+    def tell(self, on_change: Callable[[str, str], None], on_act: Callable[[str, str, str], None]) -> None:
+        """Call `on_change` with server and owner after every sign-in or sign-out, of other processes too.
+
+        Call `on_act` with who did what and the server after those that happen here, for the audit.
+        """
+        self._on_change, self._on_act = on_change, on_act
+
+    def record(self, who: str, act: str, server: str) -> None:
+        """Somebody signed in or out here."""
+        if self._on_act is not None:
+            self._on_act(who, act, server)
 
     @property
     def serves_callback(self) -> bool:
@@ -220,6 +229,7 @@ class Accounts:
         owner = owner_of(config, principal)
         await Keep(self.vault).save_environment(owner, config.name, variables)
         await self.on_signed_in(config.name, owner)
+        self.record(principal.name, "sign in to a server", config.name)
 
     def resolve(self, config: ServerConfig) -> ResolvedServer:
         """The server with its current secrets. Raises ConfigError."""

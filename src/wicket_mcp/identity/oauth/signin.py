@@ -282,6 +282,7 @@ class SignIns:
         if forgotten:
             await self._accounts.on_signed_in(config.name, owner)
             await self._accounts.need(config.name, owner, Challenge())
+            self._accounts.record(principal.name, "sign out of a server", config.name)
         return forgotten
 
     async def _complete(self, begun: Begun, query: dict[str, str]) -> None:
@@ -308,6 +309,7 @@ class SignIns:
             raise SignInFailed(server, text, hint="Sign in again.") from None
         await self.keep.save_grant(owner, server, grant)
         await self._accounts.on_signed_in(server, owner, grant.version)
+        self._accounts.record(owner, "sign in to a server", server)
 
     def _oauth(self, server: str, url: str, owner: str, trusted: tuple[str, ...]) -> OAuthClient:
         known = self._clients.get((server, owner))

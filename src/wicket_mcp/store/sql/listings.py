@@ -1,19 +1,22 @@
 """What each server offered when it was last listed. Implements ListingStore."""
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
 
 from wicket_mcp.codec import decode, encode
 from wicket_mcp.store.listings import listing_from_json, listing_to_json
 from wicket_mcp.store.model import StoredListing
-from wicket_mcp.store.sql.part import Database, Part, upsert
+from wicket_mcp.store.sql.part import Database, Part, Row, upsert
+
+
+def _read_all(rows: Iterable[Row]) -> list[StoredListing]:
+    return [StoredListing(listing_from_json(decode(body)), fingerprint, segment) for body, fingerprint, segment in rows]
 
 
 class SqlListings(Part):
     async def load_listings(self) -> list[StoredListing]:
         rows = await self._rows("SELECT body, fingerprint, segment FROM listing ORDER BY server")
-        return [
-            StoredListing(listing_from_json(decode(body)), fingerprint, segment) for body, fingerprint, segment in rows
-        ]
+        return await asyncio.to_thread(_read_all, rows)  # thousands of tools would hold the loop
 
     async def save_listing(self, stored: StoredListing) -> None:
         body = encode(listing_to_json(stored.listing))

@@ -4,6 +4,7 @@ Every response forbids frames, other origins, and all scripts except our own fil
 the session's anti-CSRF token. The guard has already checked Host and Origin; here the cookie identifies the user.
 """
 
+import asyncio
 import hmac
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -15,9 +16,9 @@ from urllib.parse import parse_qsl, quote, unquote
 from wicket_mcp.calls.approve import ALWAYS_MARK, SESSION_MARK
 from wicket_mcp.errors import Denied, Unavailable, UnknownName, WicketError
 from wicket_mcp.identity.grants import OAuthError
-from wicket_mcp.model import JsonObject, Principal
+from wicket_mcp.model import LOCAL, JsonObject, Principal
 from wicket_mcp.surface.dashboard.pages import Pages
-from wicket_mcp.surface.dashboard.render import render
+from wicket_mcp.surface.dashboard.render import load_templates, render
 from wicket_mcp.surface.dashboard.sessions import COOKIE, PERSON, ROOT, UiSession, UiSessions, cookie_of
 from wicket_mcp.surface.dashboard.source import Source
 from wicket_mcp.surface.guard import Authentication
@@ -79,6 +80,11 @@ class Dashboard:
         self._identify = identify
         self._token = token
 
+    async def prepare(self) -> None:
+        """Do what makes the first pages slow before somebody opens them."""
+        await asyncio.to_thread(load_templates)
+        await self._pages.prepare()
+
     def serves(self, path: str) -> bool:
         return path == ROOT or path.startswith(f"{ROOT}/")
 
@@ -116,13 +122,15 @@ class Dashboard:
             return
         code = query.get("code", "") if parts == ["sign-in"] else ""
         if code and self._token and await self._sessions.take_link(code, self._token):
-            await reply.move(ROOT, self._sessions.begin(self._token))
+            await self._begin(self._token, LOCAL, reply)
             return
         session, principal = await self._visitor(headers)
         if session is None or principal is None:
             if self._token is None and parts != ["sign-in"]:
-                await reply.move(ROOT, self._sessions.begin(""))
+                await self._begin("", LOCAL, reply)
             else:
+                if code:
+                    self._source.audit.reject("", "dashboard: an old or used link")
                 await self._show_sign_in(reply, 401 if code else 200, stale=bool(code))
             return
         reply.visitor(session, principal)
@@ -243,6 +251,9 @@ class Dashboard:
             self._source.audit.reject("", "dashboard: a wrong token")
             await self._show_sign_in(reply, 401, wrong=True)
             return
+        await self._begin(token, principal, reply)
+
+    async def _begin(self, token: str, principal: Principal, reply: "_Reply") -> None:
         self._source.audit.act(principal.name, "sign in to the dashboard")
         await reply.move(ROOT, self._sessions.begin(token))
 

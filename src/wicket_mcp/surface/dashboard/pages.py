@@ -9,12 +9,13 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from weakref import WeakKeyDictionary
 
 from wicket_mcp.calls.activity import by_server
 from wicket_mcp.catalog.view import View
 from wicket_mcp.codec import decode, encode, pretty
 from wicket_mcp.errors import UnknownName, WicketError
-from wicket_mcp.model import JsonObject, Principal, Silent, Tool, as_object
+from wicket_mcp.model import LOCAL, JsonObject, Principal, Silent, Tool, as_object
 from wicket_mcp.request import tool_call
 from wicket_mcp.results.content import texts_of
 from wicket_mcp.schema.signature import first_sentence, signature
@@ -29,7 +30,7 @@ from wicket_mcp.surface.dashboard.parts import (
     cut_page,
     draw_hours,
     draw_timeline,
-    estimate_cost,
+    estimate_costs,
     group_by_state,
     limit_to,
     mark_lines,
@@ -57,7 +58,11 @@ class Pages:
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        self._flat: tuple[View | None, dict[str, int]] = None, {}
+        self._costs: WeakKeyDictionary[View, Mapping[str, int]] = WeakKeyDictionary()
+
+    async def prepare(self) -> None:
+        """Load the stored listings and count the tools' tokens."""
+        await self._count_costs(await self.source.verbs().current_view(LOCAL))
 
     async def overview(self, principal: Principal, params: Asked) -> JsonObject:
         now = time.time()
@@ -240,7 +245,7 @@ class Pages:
     async def tokens(self, principal: Principal, params: Asked) -> JsonObject:
         now = time.time()
         view = await self.source.verbs().current_view(principal)
-        costs = self._costs(view)
+        costs = await self._count_costs(view)
         flat = {name: sum(costs.get(tool.key, 0) for tool in tools) for name, tools in view.by_server.items()}
         lists = await self._lists(principal, now)
         totals = await self.source.store.call_totals(now - WEEK, WEEK, limit_to(principal))
@@ -381,11 +386,12 @@ class Pages:
                 needs.append(("Audit records were lost", f"{lost} since the gateway started.", "/ui/activity"))
         return needs
 
-    def _costs(self, view: View) -> dict[str, int]:
+    async def _count_costs(self, view: View) -> Mapping[str, int]:
         """The cost of each tool in a flat list, in tokens; counted once per view."""
-        if self._flat[0] is not view:
-            self._flat = view, {tool.key: estimate_cost(tool) for tool in view.tools}
-        return self._flat[1]
+        costs = self._costs.get(view)
+        if costs is None:
+            costs = self._costs[view] = await asyncio.to_thread(estimate_costs, view.tools)
+        return costs
 
     async def _lists(self, principal: Principal, now: float) -> list[CallRecord]:
         query = AuditQuery(principal=limit_to(principal), method="tools/list", since=now - WEEK, limit=MOST_LISTS)
@@ -393,7 +399,7 @@ class Pages:
 
     async def _savings(self, principal: Principal, now: float) -> int:
         """How many more tokens this week's tool lists would have cost as flat lists."""
-        flat = sum(self._costs(await self.source.verbs().current_view(principal)).values())
+        flat = sum((await self._count_costs(await self.source.verbs().current_view(principal))).values())
         lists = await self._lists(principal, now)
         return sum(max(0, flat - estimate_tokens(record.result_bytes)) for record in lists if record.tool != "flat")
 

@@ -1,7 +1,7 @@
 """Parts of pages: charts, timelines, sums and the words for a state. Pure functions from records to plain values."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from wicket_mcp.codec import encode
 from wicket_mcp.model import JsonObject, Principal, Tool
@@ -39,9 +39,13 @@ def cut_page(tools: Sequence[Tool], page: int) -> Sequence[Tool]:
     return tools[(page - 1) * PAGE : page * PAGE]
 
 
-def estimate_cost(tool: Tool) -> int:
-    entry = {"name": tool.key, "description": tool.description, "input_schema": tool.input_schema}
-    return estimate_tokens(len(encode(entry)))
+def estimate_costs(tools: Iterable[Tool]) -> dict[str, int]:
+    """What each tool would cost in a flat list, in tokens."""
+    costs: dict[str, int] = {}
+    for tool in tools:
+        entry = {"name": tool.key, "description": tool.description, "input_schema": tool.input_schema}
+        costs[tool.key] = estimate_tokens(len(encode(entry)))
+    return costs
 
 
 def draw_hours(totals: Sequence[CallTotals], now: float) -> list[Bar]:

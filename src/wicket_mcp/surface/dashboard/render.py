@@ -61,3 +61,9 @@ _environment.globals.update(_GLOBALS)
 
 def render(name: str, values: Mapping[str, Any]) -> str:
     return _environment.get_template(name).render(values)
+
+
+def load_templates() -> None:
+    """Compile every template, the first page's first; a page that needs one meanwhile compiles it itself."""
+    for name in ("base.html", "overview.html", "overview_live.html", "macros.html", *_environment.list_templates()):
+        _environment.get_template(name)
