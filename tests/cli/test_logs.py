@@ -79,6 +79,13 @@ def test_administrative_acts_are_recorded(shell: Shell) -> None:
     assert acts == [("create key", "ci: discover"), ("revoke key", "ci")]
 
 
+def test_what_a_person_does_on_the_command_line_is_in_the_file_for_other_programs_too(shell: Shell) -> None:
+    (shell.cwd / "wicket.toml").write_text('[audit]\nfile = "audit.jsonl"\n')
+    assert shell.run("vault", "rotate", "--config", "wicket.toml").code == 0
+    (record,) = lines((shell.cwd / "audit.jsonl").read_text("utf-8"))
+    assert (record["principal"], record["tool"], record["detail"]) == ("local", "rotate vault", "0 credentials")
+
+
 def test_status_sums_up_the_last_hour(shell: Shell) -> None:
     configured(shell)
     shell.run("call", "echo.echo", "message=hello")

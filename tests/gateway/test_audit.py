@@ -1,15 +1,20 @@
 """What the audit says of calls that were answered, and of those that never reached a server."""
 
+import time
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.conftest import OpenGateway, peer
+from tests.surface.test_dashboard import visiting
+from wicket_mcp import Gateway
+from wicket_mcp.codec import decode
 from wicket_mcp.errors import WicketError
-from wicket_mcp.model import LOCAL, Principal, Silent
+from wicket_mcp.model import LOCAL, JsonObject, Principal, Silent
 from wicket_mcp.request import tool_call
-from wicket_mcp.store.model import AuditQuery
+from wicket_mcp.store.model import AuditQuery, StoredApproval
 
 
 async def outcomes(gateway: Any, principal: Principal = LOCAL) -> list[tuple[str, str, str]]:
@@ -51,3 +56,61 @@ async def test_v22_resources_and_prompts_are_recorded_too(open_gateway: OpenGate
             await gateway.verbs.get_prompt("echo/none", {}, Silent())
         seen = await outcomes(gateway)
         assert [(server, tool) for server, tool, _ in seen] == [("", "echo/none"), ("echo", "memo://none")]
+
+
+@pytest.mark.parametrize("to_collector", [False, True])
+async def test_every_kind_of_event_is_in_the_audit_that_other_programs_read(
+    open_gateway: OpenGateway, tmp_path: Path, to_collector: bool
+) -> None:
+    pytest.importorskip("opentelemetry.proto", reason="the protocol's own classes are not installed")
+    from tests.peers.otlp_receiver import collector
+
+    file = tmp_path / "audit.jsonl"
+    with collector() as received:
+        options: dict[str, Any] = {
+            "audit": {"file": received.address if to_collector else str(file)},
+            "policy": [{"action": "deny", "tool": "pid", "name": "no numbers"}],
+        }
+        async with open_gateway({"changing": peer("GrowsATool")}, **options) as gateway:
+            await _make_every_kind_happen(gateway)
+    told = [entry.body.string_value for entry in received.logs] if to_collector else file.read_text().splitlines()
+    records: list[JsonObject] = [decode(line.encode()) for line in told]
+    kinds = {(record["method"], record["tool"], record["outcome"]) for record in records}
+    assert kinds >= {
+        ("tools/call", "echo", "ok"),
+        ("tools/call", "pid", "denied"),
+        ("auth", "authenticate", "rejected"),
+        ("admin", "sign in to the dashboard", "ok"),
+        ("admin", "approve call", "ok"),
+        ("admin", "tools changed", "ok"),
+        ("admin", "revoke key", "ok"),
+        ("admin", "register server", "ok"),
+        ("admin", "delete registered server", "ok"),
+    }
+    (called,) = [record for record in records if record["tool"] == "echo"]
+    assert (called["principal"], called["server"], called["client"]) == ("local", "changing", "library")
+    assert called["tokens_in"] > 0
+    assert called["tokens_out"] > 0
+    assert sum(called["steps_ms"].values()) == pytest.approx(called["duration_ms"], abs=0.01)
+    (denied,) = [record for record in records if record["outcome"] == "denied"]
+    assert denied["rule"] == "no numbers: deny"
+
+
+async def _make_every_kind_happen(gateway: Gateway) -> None:
+    await gateway.call("changing.echo", {"message": "hello"})
+    with pytest.raises(WicketError):
+        await gateway.call("changing.pid")
+    await gateway.registry.keys.create("ci", {"discover"})
+    weather = {"name": "io.github.ann/weather", "description": "Weather forecasts", "version": "1.0.0"}
+    await gateway.registry.registry.publish(weather, LOCAL)
+    await gateway.registry.registry.delete("io.github.ann/weather", "1.0.0", LOCAL)
+    asked = StoredApproval("call-1", "local", "changing", "echo", "d", "p", "May it?", time.time(), time.time() + 800)
+    await gateway.store.save_approval(asked)
+    async with visiting(gateway) as visitor:
+        await visitor.sign_in("wrong")
+        await visitor.sign_in()
+        csrf = await visitor.csrf()
+        await visitor.post("/ui/approvals/call-1/once", csrf=csrf)
+        await visitor.post("/ui/access/keys/ci/revoke", csrf=csrf)
+    await gateway.call("changing.release")
+    await gateway.catalogue.renew("changing")

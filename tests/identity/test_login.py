@@ -7,6 +7,7 @@ import sys
 from tests.cli.shell import Done, Shell
 from tests.conftest import PEERS, ROOT
 from tests.peers.protected import Protected
+from wicket_mcp.codec import decode
 
 BROWSER = f"{sys.executable} -c 'import urllib.request, sys; urllib.request.urlopen(sys.argv[1]).read()'"
 
@@ -30,6 +31,8 @@ async def test_from_an_address_to_its_tools_and_back(shell: Shell) -> None:
         called = await run(shell, "call", "x.whoami")
         assert called.out.strip() == "ann"
         assert (await run(shell, "status", "--json")).json["servers"] == {"x": "idle"}
+        acts = [decode(line) for line in (await run(shell, "logs", "--json")).out.splitlines()]
+        assert ("sign in to a server", "x") in [(act["tool"], act.get("detail")) for act in acts]
         remote.tokens.clear()
         remote.refresh_tokens.clear()
         refused = await run(shell, "call", "x.whoami")

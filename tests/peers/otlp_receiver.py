@@ -20,6 +20,8 @@ class Received:
     spans: list[Any] = field(default_factory=list[Any])
     logs: list[Any] = field(default_factory=list[Any])
     metrics: dict[str, Any] = field(default_factory=dict[str, Any])
+    senders: list[Any] = field(default_factory=list[Any])
+    """The resources that sent spans."""
 
     def named(self, name: str) -> list[Any]:
         return [span for span in self.spans if span.name == name]
@@ -39,6 +41,7 @@ def collector() -> Generator[Received]:
             if self.path == "/v1/traces":
                 for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
                     received.spans += [span for scope in resource.scope_spans for span in scope.spans]
+                    received.senders.append(resource.resource)
             elif self.path == "/v1/logs":
                 for resource in ExportLogsServiceRequest.FromString(body).resource_logs:
                     received.logs += [entry for scope in resource.scope_logs for entry in scope.log_records]

@@ -58,7 +58,7 @@ async def test_servers_have_era_transport_restarts_and_latency(open_gateway: Ope
         await gateway.call("echo.echo", {"message": "x"})
         await visitor.sign_in()
         text = text_of((await visitor.get("/ui/servers"))[1])
-        assert re.search(r"echo A peer for tests ready \d+ 1 0 [\d.]+ ms [\d.]+ ms 0 stdio 2025-11-25", text)
+        assert re.search(r"echo stdio 2025-11-25 A peer for tests ready \d+ 1 [\d.]+ ms 95 %: [\d.]+ ms 0", text)
         text = text_of((await visitor.get("/ui/servers/echo"))[1])
         for words in ("Connect and read its tools", "Stop", "Disable", "Restarts 0 stdio 2025-11-25"):
             assert words in text

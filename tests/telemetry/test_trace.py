@@ -113,6 +113,17 @@ async def test_content_is_part_of_spans_only_when_asked_for(open_gateway: OpenGa
     assert "hello" in attributes(client)["gen_ai.tool.call.result"]
 
 
+async def test_a_gateway_is_named_as_the_environment_says(
+    open_gateway: OpenGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    received = await trace(open_gateway, call("echo.pid"))
+    assert attributes(received.senders[0])["service.name"] == "wicket"
+    monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment=at%20home,service.name=other")
+    monkeypatch.setenv("OTEL_SERVICE_NAME", "gate")
+    received = await trace(open_gateway, call("echo.pid"))
+    assert attributes(received.senders[0]).items() >= {("service.name", "gate"), ("deployment.environment", "at home")}
+
+
 async def test_durations_are_histograms_with_the_buckets_of_the_conventions(open_gateway: OpenGateway) -> None:
     received = await trace(open_gateway, call("echo.pid"), call("echo.fails"), call("echo.refuses"))
     kinds: dict[str, dict[str, int]] = {}

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wicket_mcp.cli.common import ConfigOption, JsonOption, VerboseOption, with_library
+from wicket_mcp.cli.common import ConfigOption, JsonOption, VerboseOption, record_act, with_library
 from wicket_mcp.cli.output import note, say, say_json, table
 from wicket_mcp.errors import BadArguments, UnknownName
 
 if TYPE_CHECKING:
-    from wicket_mcp.calls.audit import Audit
     from wicket_mcp.library import Library
     from wicket_mcp.trust.always import Always
 
@@ -69,7 +68,7 @@ def _approve(config: Path | None, name: str, *, always: bool, json: bool, verbos
             note(call.words)
             if always:
                 note(f"The rule is made once the call is made again; {_LISTS}")
-            _audit(library).act(by, f"approve call{ALWAYS_MARK if always else ''}", call.id)
+            await record_act(library, by, f"approve call{ALWAYS_MARK if always else ''}", call.id)
             return [f"call {call.id} of {call.server}.{call.tool}"]
         if always:
             raise UnknownName("waiting call", name, hint=f"--always is for calls. {_WAITING}")
@@ -82,7 +81,7 @@ def _approve(config: Path | None, name: str, *, always: bool, json: bool, verbos
             note(f"{held.kind} {held.key}: {held.words}\n{held.diff()}")
             if _agrees():
                 await catalogue.approve(held, by)
-                _audit(library).act(by, f"approve {held.kind}", f"{held.key} {held.digest}")
+                await record_act(library, by, f"approve {held.kind}", f"{held.key} {held.digest}")
                 approved.append(f"{held.kind} {held.key}")
         return approved
 
@@ -152,7 +151,7 @@ def _revoke(config: Path | None, number: str, *, json: bool, verbose: bool) -> N
         if revoked is None:
             raise UnknownName("standing approval", number, [rule.id for rule in await always.list()][:3], hint=_LISTS)
         key = f"{revoked.server}.{revoked.tool}"
-        _audit(library).act(by, "revoke always", f"{key} {number}")
+        await record_act(library, by, "revoke always", f"{key} {number}")
         return key
 
     key = with_library(config, work, verbose=verbose)
@@ -166,9 +165,3 @@ def _always(library: "Library") -> "Always":
     from wicket_mcp.trust.always import FILE, Always
 
     return Always(library.store, library.config.state_path / FILE)
-
-
-def _audit(library: "Library") -> "Audit":
-    from wicket_mcp.calls.audit import Audit
-
-    return Audit(library.store.record_call)

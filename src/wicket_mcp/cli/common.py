@@ -102,6 +102,18 @@ def with_library(path: Path | None, work: "Callable[[Library], Awaitable[T]]", *
     return _run(path, _library, work, verbose=verbose)
 
 
+async def record_act(library: "Library", who: str, act: str, detail: str) -> None:
+    """Record an administrative act, also for the programs that read the audit."""
+    from wicket_mcp.calls.audit import Audit
+    from wicket_mcp.store.audit_file import AuditFile
+
+    file = AuditFile(library.config)
+    try:
+        Audit(library.store.record_call, file.record).act(who, act, detail)
+    finally:
+        await file.close()
+
+
 @asynccontextmanager
 async def _library(config: "Config") -> "AsyncGenerator[Library]":
     # Servers that were added count too, and the registry knows them, as it knows whose a key is.

@@ -4,12 +4,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wicket_mcp.cli.common import ConfigOption, JsonOption, VerboseOption, tell, with_library
+from wicket_mcp.cli.common import ConfigOption, JsonOption, VerboseOption, record_act, tell, with_library
 from wicket_mcp.cli.output import apply_style, say_json, write
+from wicket_mcp.model import LOCAL
 from wicket_mcp.telemetry.log import clean
 
 if TYPE_CHECKING:
     from wicket_mcp.identity.vault import VaultStatus
+    from wicket_mcp.library import Library
 
 app = typer.Typer(no_args_is_help=True, help="Manage the credentials that Wicket stores.", rich_markup_mode=None)
 
@@ -46,7 +48,13 @@ def rotate(
 
     Example: wicket vault rotate
     """
-    count = with_library(config, lambda library: library.vault.rotate(discard=discard), verbose=verbose)
+
+    async def work(library: "Library") -> int:
+        rotated = await library.vault.rotate(discard=discard)
+        await record_act(library, LOCAL.name, "rotate vault", _amount(rotated))
+        return rotated
+
+    count = with_library(config, work, verbose=verbose)
     tell({"secrets": count}, f"Encrypted {_amount(count)} with a new key.", json=json)
 
 

@@ -97,7 +97,7 @@ class RegistryFacade:
         self.advisor = advisor_of(os.environ)
         self.keys = Keys(store, terms.rates, clock, on_successor)
         self.domains = Domains(store, terms, clock)
-        self.registry = Registry(store, store, self.domains, clock)
+        self.registry = Registry(store, store, self.domains, act, clock)
         self.health = Health(store, clock)
         self.onboarding = Onboarding(store, clock)
         self.managed = Managed(store, store, pool, catalogue, self.guests.client, self.rules, config, clock)

@@ -30,8 +30,15 @@ class Registry:
     """The registry's records: list, find, publish and delete, each within the principal's rights."""
 
     def __init__(
-        self, records: RecordStore, notes: NoteStore, domains: Domains, clock: Callable[[], float] = time.time
+        self,
+        records: RecordStore,
+        notes: NoteStore,
+        domains: Domains,
+        on_act: Callable[[str, str, str], None],
+        clock: Callable[[], float] = time.time,
     ) -> None:
+        """`on_act` is called for the audit, with who did what."""
+        self._on_act = on_act
         self._records = records
         self._notes = notes
         self._domains = domains
@@ -93,6 +100,7 @@ class Registry:
         published = same.published_at if same else now
         record = StoredRecord(name, version, checked, "active", published, now, latest, origin, principal.name)
         await self._records.save_records([record])
+        self._on_act(principal.name, "register server", f"{name} {version}")
         return record
 
     async def delete(self, name: str, version: str, principal: Principal) -> StoredRecord:
@@ -107,6 +115,7 @@ class Registry:
         if left and record.latest:
             heir = left[server_json.newest([remaining.version for remaining in left])]
             await self._records.save_records([replace(heir, latest=True, updated_at=self._clock())])
+        self._on_act(principal.name, "delete registered server", f"{name} {version}")
         return deleted
 
     async def _permit(self, name: str, known: Sequence[StoredRecord], principal: Principal) -> None:

@@ -2,7 +2,8 @@
 
 The few messages that we send are encoded here, field by field: with the SDK a span would cost ten times as much. The
 tests decode them with the protocol's own classes. Knows nothing about MCP; `trace.py`, `durations.py` and
-`audit_otlp.py` use it. Like the SDK, it reads OTEL_EXPORTER_OTLP_HEADERS and OTEL_EXPORTER_OTLP_CERTIFICATE.
+`audit_otlp.py` use it. Like the SDK, it reads OTEL_EXPORTER_OTLP_HEADERS, OTEL_EXPORTER_OTLP_CERTIFICATE,
+OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES.
 """
 
 import asyncio
@@ -80,7 +81,6 @@ def _varint(value: int) -> bytes:
 
 
 _SMALL = [bytes((value,)) for value in range(128)]
-_RESOURCE = field(1, attributes(1, {"service.name": "wicket", "service.version": __version__}))
 _SCOPE = field(1, field(1, b"wicket") + field(2, __version__.encode()))
 
 
@@ -97,7 +97,7 @@ def request_of(entries: Iterable[Entry]) -> bytes:
     """The request with these entries; spans, metrics and log records are wrapped alike."""
     encoded = [entry if isinstance(entry, bytes) else entry.encode() for entry in entries]
     scope = _SCOPE + b"".join([field(2, entry) for entry in encoded])
-    return field(1, _RESOURCE + field(2, scope))
+    return field(1, field(1, attributes(1, _describe_us())) + field(2, scope))
 
 
 class Collector:
@@ -149,7 +149,7 @@ class Collector:
         try:
             if self._session is None:
                 self._session = _open_session()
-            headers = {"Content-Type": "application/x-protobuf", **_configured_headers()}
+            headers = {"Content-Type": "application/x-protobuf", **_read_pairs("OTEL_EXPORTER_OTLP_HEADERS")}
             data = await asyncio.to_thread(request_of, entries)  # hundreds of them must not hold the loop
             async with self._session.post(self._address, data=data, headers=headers) as answer:
                 problem = "" if answer.status < 300 else f"it answered {answer.status}"
@@ -169,6 +169,12 @@ def _open_session() -> aiohttp.ClientSession:
     return aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trusted), timeout=timeout, trust_env=True)
 
 
-def _configured_headers() -> dict[str, str]:
-    pairs = (pair.partition("=") for pair in os.environ.get("OTEL_EXPORTER_OTLP_HEADERS", "").split(","))
+def _describe_us() -> Attributes:
+    given = _read_pairs("OTEL_RESOURCE_ATTRIBUTES")
+    named = os.environ.get("OTEL_SERVICE_NAME") or given.get("service.name") or "wicket"
+    return {"service.version": __version__, **given, "service.name": named}
+
+
+def _read_pairs(variable: str) -> dict[str, str]:
+    pairs = (pair.partition("=") for pair in os.environ.get(variable, "").split(","))
     return {name.strip(): unquote(value.strip()) for name, equals, value in pairs if equals and name.strip()}
