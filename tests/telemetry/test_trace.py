@@ -194,6 +194,23 @@ async def test_the_span_of_a_request_to_a_server_has_its_id_and_session_there(op
     assert seen["mcp.session.id"] == sent.headers["mcp-session-id"]
 
 
+async def test_servers_get_the_whole_context_of_a_script_too(open_gateway: OpenGateway) -> None:
+    context = {"traceparent": f"00-{TRACE}-{PARENT}-01", "tracestate": "vendor=1", "baggage": "user=ann"}
+    script = {"language": "lua", "code": "return far.echo({message = 'one'})"}
+    with collector() as received:
+        async with CountingServer() as remote, AsyncExitStack() as stack:
+            servers = {"far": {"url": remote.url}}
+            gateway = await stack.enter_async_context(open_gateway(servers, trace={"endpoint": received.address}))
+            client = await stack.enter_async_context(raw_client(await stack.enter_async_context(serve_http(gateway))))
+            params = {"name": "run_script", "arguments": script, "_meta": context}
+            message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+            await client.post(message, await legacy_session(client))
+            (sent,) = [request for request in remote.received if request.rpc_method == "tools/call"]
+    (span,) = received.named("tools/call echo")
+    parent = f"00-{TRACE}-{span.span_id.hex()}-01"
+    assert sent.body["params"]["_meta"] == {**context, "traceparent": parent}
+
+
 async def test_a_parent_that_is_not_kept_is_passed_on_and_one_that_is_malformed_is_nobodys(
     open_gateway: OpenGateway,
 ) -> None:

@@ -8,9 +8,11 @@ import random
 import re
 import struct
 import time
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from wicket_mcp.model import as_text
 from wicket_mcp.telemetry.otlp import attributes, field, number_field
 
 SERVER, CLIENT = 2, 3
@@ -30,22 +32,24 @@ class Context(NamedTuple):
     span: bytes
     sampled: bool
     state: str = ""
+    baggage: str = ""
 
 
-def read_context(traceparent: Any, state: Any = "") -> Context | None:
+def read_context(traceparent: Any, state: Any = "", baggage: Any = "") -> Context | None:
     """None if it is malformed."""
     if not isinstance(traceparent, str) or (match := _TRACEPARENT.fullmatch(traceparent.strip())) is None:
         return None
     trace, span, flags = bytes.fromhex(match[1]), bytes.fromhex(match[2]), int(match[3], 16)
     if not any(trace) or not any(span):
         return None
-    return Context(trace, span, bool(flags & _SAMPLED), state if isinstance(state, str) else "")
+    return Context(trace, span, bool(flags & _SAMPLED), as_text(state), as_text(baggage))
 
 
 class Span:
     """One that is kept, from its beginning to its encoding."""
 
     __slots__ = (
+        "baggage",
         "common",
         "ended",
         "failed",
@@ -65,14 +69,10 @@ class Span:
         if context is None:
             numbers = random.randbytes(24)
             self.trace, self.id = numbers[:16], numbers[16:]
-            self.parent, self.state = b"", ""
+            self.parent, self.state, self.baggage = b"", "", ""
         else:
-            self.trace, self.id, self.parent, self.state = (
-                context.trace,
-                random.randbytes(8),
-                context.span,
-                context.state,
-            )
+            self.id = random.randbytes(8)
+            self.trace, self.parent, _, self.state, self.baggage = context
         self.common: tuple[tuple[str, str | int], ...] = ()
         """The attributes that many spans share."""
         self.own: dict[str, str | int] = {}
@@ -89,7 +89,16 @@ class Span:
     @property
     def context(self) -> Context:
         """This span as a parent."""
-        return Context(self.trace, self.id, True, self.state)
+        return Context(self.trace, self.id, True, self.state, self.baggage)
+
+    def inject(self, meta: Mapping[str, Any]) -> dict[str, Any]:
+        """The `_meta` of a request that is a child of this span; what its client sent along stays as it is."""
+        injected: dict[str, Any] = {**meta, "traceparent": self.traceparent}
+        if self.state:
+            injected.setdefault("tracestate", self.state)
+        if self.baggage:
+            injected.setdefault("baggage", self.baggage)
+        return injected
 
     def fail(self, kind: str) -> None:
         self.own["error.type"] = kind

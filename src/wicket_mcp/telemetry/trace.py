@@ -127,7 +127,7 @@ class Tracing:
         meta: Any = request.params.get("_meta")
         context = None
         if isinstance(meta, dict) and "traceparent" in meta:
-            context = read_context(meta["traceparent"], meta.get("tracestate"))  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
+            context = read_context(meta["traceparent"], meta.get("tracestate"), meta.get("baggage"))  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
         if self._keeps() if context is None else context.sampled:
             return self._keep(request, work, transport, context)
         return self._count(request, work, False)
@@ -206,7 +206,7 @@ class Tracing:
                 sent: dict[str, Sent] = {}
                 token = SENT.set(sent)
                 try:
-                    result = await inner(replace(request, meta={**request.meta, "traceparent": span.traceparent}))
+                    result = await inner(replace(request, meta=span.inject(request.meta)))
                     if result.body.get("isError"):
                         error = TOOL_ERROR
                     if self._content:
