@@ -2,9 +2,9 @@
 
     python bench/dashboard.py [--runs 20] [--starts 5]
 
-Starts `wicket serve --http` several times on what a month of use leaves, and opens the link of `wicket dashboard` in
-Chromium: at once when the gateway is ready, and three seconds later. Then measures over HTTP what the gateway does
-between the request of a page and its answer. Bars: 1,000 ms to the first paint, however early the page is opened, and
+Starts `wicket serve --http` several times on what a month of use leaves, runs `wicket dashboard` at once when it is
+ready, and three seconds later, and opens the link in Chromium. Then measures over HTTP what the gateway does between
+the request of a page and its answer. Bars: 1,000 ms from the link to the first paint, however early it is opened, and
 100 ms for the first page, also for the very first after a start. Exit status 1 when one is missed.
 """
 
@@ -40,7 +40,6 @@ from wicket_mcp.config.read.formats import load
 from wicket_mcp.model import JsonObject, Listing, Tool
 from wicket_mcp.store.model import AuditQuery, CallRecord, StoredListing
 from wicket_mcp.store.open import STATE_FILE, open_store
-from wicket_mcp.surface.dashboard.sessions import sign_link
 from wicket_mcp.surface.guard import load_token
 from wicket_mcp.tasks import Tasks
 
@@ -89,18 +88,22 @@ class Served:
     """`wicket serve --http` with a client that calls a tool of a hung server."""
 
     def __init__(self, config: Config) -> None:
+        self._config = str(config.path)
         self.root = f"http://127.0.0.1:{config.http.port}"
         self.token = load_token(config.state_path)[0]
-
-    @property
-    def link(self) -> str:
-        return f"{self.root}/ui/sign-in?code={sign_link(self.token)}"
 
     async def is_ready(self, session: aiohttp.ClientSession) -> bool:
         with contextlib.suppress(aiohttp.ClientError):
             async with session.get(f"{self.root}/readyz") as answer:
                 return answer.status == 200
         return False
+
+    async def link(self) -> str:
+        """The link that `wicket dashboard` prints."""
+        command = (sys.executable, "-m", "wicket_mcp", "dashboard", "--no-open", "--config", self._config)
+        process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+        out, _ = await process.communicate()
+        return out.decode().strip()
 
     async def hang(self) -> None:
         async with raw_client(f"{self.root}/mcp") as client:
@@ -128,25 +131,28 @@ async def serving(config: Config) -> AsyncGenerator[Served]:
         await program.stop()
 
 
-async def paint(chromium: Any, config: Config, wait: float) -> float:
-    """Milliseconds from following the link to the first paint, `wait` seconds after the gateway was ready."""
+async def paint(chromium: Any, config: Config, wait: float) -> tuple[float, float]:
+    """Milliseconds of `wicket dashboard`, run `wait` seconds after the gateway was ready, and to the first paint."""
     async with serving(config) as served:
         await asyncio.sleep(wait)
         context = await chromium.new_context()
         page = await context.new_page()
-        await page.goto(served.link)
+        started = time.perf_counter()
+        link = await served.link()
+        command = (time.perf_counter() - started) * 1000
+        await page.goto(link)
         assert await page.inner_text("h1") == "Overview"
         painted = float(await page.evaluate(PAINTED))
         await context.close()
-        return painted
+        return command, painted
 
 
-async def time_paints(config: Config, starts: int) -> dict[str, list[float]]:
+async def time_paints(config: Config, starts: int) -> dict[str, list[tuple[float, float]]]:
     async with async_playwright() as play:
         chromium = await play.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         for _ in range(2):  # fills the caches of bytecode and of the browser
             await paint(chromium, config, LATER)
-        times: dict[str, list[float]] = {"at once": [], f"{LATER:g} s after": []}
+        times: dict[str, list[tuple[float, float]]] = {"at once": [], f"{LATER:g} s later": []}
         for _ in range(starts):
             for waited, wait in zip(times, (0.0, LATER), strict=True):
                 times[waited].append(await paint(chromium, config, wait))
@@ -158,7 +164,7 @@ async def time_pages(config: Config, runs: int) -> dict[str, list[float]]:
     times: dict[str, list[float]] = {page: [] for page in PAGES}
     async with serving(config) as served, aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
         await asyncio.sleep(LATER)
-        async with session.get(served.link, allow_redirects=False) as answer:
+        async with session.get(await served.link(), allow_redirects=False) as answer:
             assert answer.status == 303
         for _ in range(runs):
             for page in PAGES:
@@ -170,7 +176,7 @@ async def time_pages(config: Config, runs: int) -> dict[str, list[float]]:
     return times
 
 
-async def measure(runs: int, starts: int) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
+async def measure(runs: int, starts: int) -> tuple[dict[str, list[tuple[float, float]]], dict[str, list[float]]]:
     catalogues = captured()
     servers: JsonObject = {name: {"command": sys.executable, "args": ["-c", "pass", name]} for name in catalogues}
     servers["hung"] = peer("NeverAnswers", connect_timeout=60)
@@ -192,18 +198,20 @@ def main() -> None:
     options = parser.parse_args()
     print(f"{description()}, load {load_average()}")
     paints, pages = asyncio.run(measure(options.runs, options.starts))
-    print(f"{'first paint in a browser, opened':40} {'median':>9} {'worst':>9}   ms")
+    print(f"{'when the gateway is ready':30} {'command':>9} {'painted':>9} {'worst':>9}   ms")
     for waited, taken in paints.items():
-        print(f"{waited + ' when it is ready':40} {statistics.median(taken):9.1f} {max(taken):9.1f}")
+        commands, painted = zip(*taken, strict=True)
+        print(f"{waited:30} {statistics.median(commands):9.1f} {statistics.median(painted):9.1f} {max(painted):9.1f}")
     print(f"{'page':30} {'first':>9} {'median':>9} {'worst':>9}   ms")
     for page, taken in pages.items():
         later = taken[1:] or taken
         print(f"/ui{page:27} {taken[0]:9.1f} {statistics.median(later):9.1f} {max(later):9.1f}")
-    painted, overview = max(max(taken) for taken in paints.values()), pages[""]
+    slowest = max(painted for taken in paints.values() for _, painted in taken)
+    overview = pages[""]
     page = max(overview[0], statistics.median(overview))
-    print(f"first paint: {painted:.0f} ms of {PAINT_BAR:.0f}: {'holds' if painted <= PAINT_BAR else 'MISSED'}")
+    print(f"first paint: {slowest:.0f} ms of {PAINT_BAR:.0f}: {'holds' if slowest <= PAINT_BAR else 'MISSED'}")
     print(f"first page: {page:.1f} ms of {PAGE_BAR:.0f}: {'holds' if page <= PAGE_BAR else 'MISSED'}")
-    sys.exit(painted > PAINT_BAR or page > PAGE_BAR)
+    sys.exit(slowest > PAINT_BAR or page > PAGE_BAR)
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from wicket_mcp.replicas import Replicas
 
 
-LOAD_DASHBOARD_AFTER = 1.0
+LOAD_DASHBOARD_AFTER = 0.5
 """Seconds from being ready."""
 
 

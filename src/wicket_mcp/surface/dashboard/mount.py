@@ -82,8 +82,9 @@ class Dashboard:
 
     async def prepare(self) -> None:
         """Do what makes the first pages slow before somebody opens them."""
-        await asyncio.to_thread(load_templates)
+        await asyncio.to_thread(load_templates, first_page=True)
         await self._pages.prepare()
+        await asyncio.to_thread(load_templates, first_page=False)
 
     def serves(self, path: str) -> bool:
         return path == ROOT or path.startswith(f"{ROOT}/")

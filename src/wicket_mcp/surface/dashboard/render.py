@@ -63,7 +63,11 @@ def render(name: str, values: Mapping[str, Any]) -> str:
     return _environment.get_template(name).render(values)
 
 
-def load_templates() -> None:
-    """Compile every template, the first page's first; a page that needs one meanwhile compiles it itself."""
-    for name in ("base.html", "overview.html", "overview_live.html", "macros.html", *_environment.list_templates()):
+_FIRST_PAGE = ("base.html", "overview.html", "overview_live.html", "macros.html")
+
+
+def load_templates(*, first_page: bool) -> None:
+    """Compile those of the first page, or all others; a page that needs one sooner compiles it itself."""
+    others = (name for name in _environment.list_templates() if name not in _FIRST_PAGE)
+    for name in _FIRST_PAGE if first_page else others:
         _environment.get_template(name)
