@@ -107,11 +107,11 @@ async def record_act(library: "Library", who: str, act: str, detail: str) -> Non
     from wicket_mcp.calls.audit import Audit
     from wicket_mcp.store.audit_file import AuditFile
 
-    file = AuditFile(library.config)
-    try:
-        Audit(library.store.record_call, file.record).act(who, act, detail)
-    finally:
-        await file.close()
+    audit, file = Audit(library.store.record_call), AuditFile(library.config)
+    audit.listen(file.record)
+    audit.act(who, act, detail)
+    audit.flush()
+    await file.close()
 
 
 @asynccontextmanager
