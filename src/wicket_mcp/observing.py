@@ -217,8 +217,8 @@ def source_of(
         return (await gateway.accounts.sign_ins.begin(catalogue.servers[server], principal)).link
 
     async def under_way(principal: Principal, server: str = "") -> Glimpse:
-        found = await asyncio.gather(*(part.look_around(principal, server) for part in others()))
-        return merge([here.look(principal, server), *(glimpse for glimpses in found for glimpse in glimpses)])
+        elsewhere = await asyncio.gather(*(part.look_around(principal, server) for part in others()))
+        return merge([here.look(principal, server), *(glimpse for glimpses in elsewhere for glimpse in glimpses)])
 
     async def pins(tool: Tool) -> Sequence[StoredPin]:
         name, source = tool.own_name or tool.name, fingerprint(catalogue.servers[tool.server])

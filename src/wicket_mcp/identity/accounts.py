@@ -100,10 +100,10 @@ class Accounts:
         """
         self._on_change, self._on_act = on_change, on_act
 
-    def record(self, who: str, act: str, server: str) -> None:
+    def record(self, principal: str, act: str, server: str) -> None:
         """Somebody signed in or out here."""
         if self._on_act is not None:
-            self._on_act(who, act, server)
+            self._on_act(principal, act, server)
 
     @property
     def serves_callback(self) -> bool:

@@ -170,9 +170,9 @@ def _open_session() -> aiohttp.ClientSession:
 
 
 def _describe_us() -> Attributes:
-    given = _read_pairs("OTEL_RESOURCE_ATTRIBUTES")
-    named = os.environ.get("OTEL_SERVICE_NAME") or given.get("service.name") or "wicket"
-    return {"service.version": __version__, **given, "service.name": named}
+    configured = _read_pairs("OTEL_RESOURCE_ATTRIBUTES")
+    named = os.environ.get("OTEL_SERVICE_NAME") or configured.get("service.name") or "wicket"
+    return {"service.version": __version__, **configured, "service.name": named}
 
 
 def _read_pairs(variable: str) -> dict[str, str]:
