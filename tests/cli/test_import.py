@@ -481,6 +481,17 @@ def test_what_the_client_asked_for_approved_or_handed_on_is_not_lost_without_a_w
     assert inherited == {"github": ("HTTPS_PROXY",), "k8s": ("KUBECONFIG",), "time": ()}
 
 
+def test_a_client_that_withholds_variables_is_told_to_pass_on_those_that_its_servers_had(shell: Shell) -> None:
+    codex = shell.copy(DATA / "codex.toml", ".codex/config.toml")
+    gemini = shell.copy(DATA / "gemini.json", ".gemini/settings.json")
+    assert shell.run("import", "codex", "--take-over", HTTPS_PROXY="http://proxy:3128").code == 0
+    assert shell.run("import", "gemini", "--take-over").code == 0
+    taken = tomllib.loads(codex.read_text())["mcp_servers"]["wicket"]
+    assert taken["env_vars"] == ["ATLAS_TOKEN", "HTTPS_PROXY", "EASEL_TEAM", "EASEL_TOKEN"]
+    entry = decode(gemini.read_bytes())["mcpServers"]["wicket"]
+    assert entry["env"] == {name: f"${name}" for name in ("BOOKS_URL", "BOOKS_KEY", "TIDES_TOKEN")}
+
+
 def test_a_server_is_handed_the_variables_that_it_inherits_by_name(shell: Shell) -> None:
     (shell.cwd / "wicket.toml").write_text(
         f"[servers.shows]\ncommand = {sys.executable!r}\ninherit_env = ['KUBECONFIG', 'NOT_SET']\n"

@@ -72,7 +72,7 @@ def import_servers(
         if profile and imported.outcomes:
             with keep_trust(path):
                 import_plan.write_profile(path, profile, (outcome.name for outcome in imported.outcomes))
-        replaced = take_over_files(files, client, path, profile)
+        replaced = take_over_files(files, client, path, profile, imported.variables())
     if json:
         say_json(_as_json(imported, replaced))
     else:
@@ -148,7 +148,7 @@ def _profile_of(client: "Client", *, project: bool) -> str:
 
 
 def take_over_files(
-    files: "list[ClientEntries]", client: "Client | None", config: Path, profile: str = ""
+    files: "list[ClientEntries]", client: "Client | None", config: Path, profile: str, variables: tuple[str, ...]
 ) -> list[tuple[Path, Path]]:
     """Connect the clients of these files only to Wicket; the files, and the copies that were kept of them."""
     from wicket_mcp.cli.snippets import own_command
@@ -156,6 +156,8 @@ def take_over_files(
     from wicket_mcp.config.edit.take_over import entry
 
     extra = dict(client.extra) if client else {}
+    if variables and client is not None and client.variables is not None:
+        extra |= client.variables(variables)
     new = entry(own_command(), config.absolute(), extra, profile)
     if client is not None and client.command_is_list:
         new["command"] = [new["command"], *new.pop("args")]

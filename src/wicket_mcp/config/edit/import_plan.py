@@ -18,6 +18,7 @@ from wicket_mcp.config.edit.client_entries import ClientEntries, read_any, read_
 from wicket_mcp.config.edit.losses import describe_losses, keep_environment
 from wicket_mcp.config.model.server import ServerConfig
 from wicket_mcp.config.read.client_files import Client, ClientFile, Folders, Section, project_file, user_files
+from wicket_mcp.config.read.secrets import named_variables
 from wicket_mcp.errors import ConfigError
 
 
@@ -38,6 +39,10 @@ class Imported:
     outcomes: tuple[Outcome, ...]
     notes: tuple[str, ...]
     secrets: tuple[Path, ...]
+
+    def variables(self) -> tuple[str, ...]:
+        """The environment variables that the servers need of the process that starts them."""
+        return tuple(dict.fromkeys(name for outcome in self.outcomes for name in named_variables(outcome.server)))
 
 
 def files_of(client: Client, where: Folders, *, project: bool = False) -> tuple[ClientFile, ...]:
@@ -80,7 +85,7 @@ def import_servers(files: Iterable[ClientEntries], path: Path, *, dry_run: bool 
                 if extracted:
                     text = wicket_toml.add_server(wicket_toml.remove_server(text, name, path), stripped, path)
                 secrets |= extracted
-            outcomes.append(Outcome(name, entry.server, is_new))
+            outcomes.append(Outcome(name, server, is_new))
     if not dry_run and any(outcome.is_new for outcome in outcomes):
         wicket_toml.write_secrets(secrets)
         wicket_toml.save(path, text)

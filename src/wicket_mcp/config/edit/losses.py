@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from wicket_mcp.config.model.server import ServerConfig
-from wicket_mcp.config.read.secrets import missing_secrets
+from wicket_mcp.config.read.secrets import input_variable, missing_secrets
 
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy")
 _NEEDS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
@@ -48,7 +48,7 @@ def describe_losses(server: ServerConfig, environ: Mapping[str, str], folder: Pa
     """A note for everything that the server will lack or get."""
     if server.inherit_env:
         yield f"'{server.name}' is given {', '.join(server.inherit_env)} of Wicket's environment (inherit_env)."
-    prompted = {_variable(name) for text in _texts(server) for name in _INPUT.findall(text)}
+    prompted = {input_variable(name) for text in _texts(server) for name in _INPUT.findall(text)}
     for name in missing_secrets(server, environ, folder):
         if name in prompted:
             yield f"'{server.name}' needs {name}, which the client asked you for: set it before Wicket starts."
@@ -64,10 +64,6 @@ def describe_approvals(name: str, entry: Mapping[str, Any]) -> Iterator[str]:
             f"'{name}': {', '.join(keys)} is not taken over. The client asks about Wicket's own tools now; "
             "rules about calls are [[policy]] in wicket.toml."
         )
-
-
-def _variable(name: str) -> str:
-    return re.sub(r"[^A-Z0-9]", "_", name.upper())
 
 
 def _texts(server: ServerConfig) -> list[str]:

@@ -5,7 +5,7 @@ Reads the given environment and opens no file. `formats` reads the files; `edit.
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -44,6 +44,8 @@ class Client:
     """What an entry needs in addition to `command` and `args`."""
     command_is_list: bool = False
     """Whether program and arguments are one list under `command`."""
+    variables: Callable[[Sequence[str]], dict[str, Any]] | None = None
+    """What an entry needs for variables of these names to reach it; None if the client passes on its environment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +133,14 @@ def _codex(where: Folders) -> tuple[tuple[Path, Section], ...]:
     return ((folder / "config.toml", ("mcp_servers",)),)
 
 
+def _codex_variables(names: Sequence[str]) -> dict[str, Any]:
+    return {"env_vars": list(names)}  # it passes on a fixed list of its own, such as HOME and PATH
+
+
+def _gemini_variables(names: Sequence[str]) -> dict[str, Any]:
+    return {"env": {name: f"${name}" for name in names}}  # it withholds what looks like a secret by its name
+
+
 def _gemini(where: Folders) -> tuple[tuple[Path, Section], ...]:
     home = Path(where.environ.get("GEMINI_CLI_HOME") or where.home)
     return ((home / ".gemini" / "settings.json", ("mcpServers",)),)
@@ -177,8 +187,14 @@ CLIENTS: Mapping[str, Client] = {
         Client("vscodium", "VSCodium", _vscode("VSCodium"), None, (("type", "stdio"),)),
         Client("windsurf", "Windsurf", _at(".codeium", "windsurf", "mcp_config.json")),
         Client("zed", "Zed", _zed, (".zed/settings.json", ("context_servers",)), (("source", "custom"),)),
-        Client("codex", "Codex", _codex, (".codex/config.toml", ("mcp_servers",))),
-        Client("gemini", "Gemini CLI", _gemini, (".gemini/settings.json", ("mcpServers",))),
+        Client("codex", "Codex", _codex, (".codex/config.toml", ("mcp_servers",)), variables=_codex_variables),
+        Client(
+            "gemini",
+            "Gemini CLI",
+            _gemini,
+            (".gemini/settings.json", ("mcpServers",)),
+            variables=_gemini_variables,
+        ),
         Client("cline", "Cline", _cline, None, (("type", "stdio"),)),
         Client("copilot", "Copilot CLI", _copilot, None, (("type", "local"), ("tools", ["*"]))),
         Client("kiro", "Kiro", _at(".kiro", "settings", "mcp.json"), (".kiro/settings/mcp.json", ("mcpServers",))),

@@ -85,6 +85,14 @@ def missing_secrets(
     return tuple(dict.fromkeys(missing.name for _, missing in _Scope(environ, base_dir).problems(server)))
 
 
+def named_variables(server: ServerConfig) -> tuple[str, ...]:
+    """The environment variables that the server's entry names, set or not, each once, in order."""
+    references = (part for _, text in _texts(server) for is_reference, part in _parts(text) if is_reference)
+    names = (_variable_of(reference.partition(":-")[0]) for reference in references)
+    found = [name for name in names if _VARIABLE.fullmatch(name) and name not in _PUBLIC and name not in _PLACES]
+    return tuple(dict.fromkeys((*found, *server.required_keys, *server.inherit_env)))
+
+
 def literal_secrets(server: ServerConfig) -> Iterator[tuple[str, str, str]]:
     """Literal values in the file that look like secrets: option (`env` or `headers`), name, value."""
     for option, values in (("env", server.env), ("headers", server.headers)):
@@ -175,7 +183,7 @@ class _Scope:
         return self._environ[name]
 
     def _input(self, name: str) -> str:
-        variable = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_").upper()
+        variable = input_variable(name)
         for candidate in (name, variable):
             if candidate in self._environ:
                 return self._environ[candidate]
@@ -200,6 +208,17 @@ class _Scope:
             if (match := _ENV_LINE.fullmatch(line)) is not None:
                 variables[match[1]] = _unquote(match[2])
         return variables
+
+
+def input_variable(name: str) -> str:
+    """The variable that is read instead of asking for `${input:name}`."""
+    return re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_").upper()
+
+
+def _variable_of(reference: str) -> str:
+    """The variable that a reference reads; of a file or the keyring, something that is no variable's name."""
+    scheme, _, name = reference.partition(":")
+    return name if scheme == "env" else input_variable(name) if scheme == "input" else reference
 
 
 def _texts(server: ServerConfig) -> Iterator[tuple[str, str]]:
