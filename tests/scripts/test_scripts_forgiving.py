@@ -21,7 +21,7 @@ def snippets(language: str) -> list[tuple[str, str, Json]]:
     return [(name, source.rstrip("\n"), json.loads(value)) for name, source, value in cases]
 
 
-@pytest.mark.parametrize("language", ["python", "javascript", "typescript"])
+@pytest.mark.parametrize("language", ["python", "javascript", "typescript", "lua"])
 async def test_snippets_of_agents_run(scripts: Scripts, language: str, capsys: pytest.CaptureFixture[str]) -> None:
     wrong: list[str] = []
     cases = snippets(language)
@@ -42,7 +42,8 @@ async def test_snippets_of_agents_run(scripts: Scripts, language: str, capsys: p
         ('r = {"a": {"b": "text"}}\nr["a"]["b"]["c"]', "r['a']['b'] is text: 'text'"),
         ('r = None\nr["a"]', "r is None."),
         ('r = [1, 2]\nr["a"]', "r is a list: [1, 2]"),
-        ("import requests", "There is no module 'requests' in scripts. Modules: asyncio, base64, "),
+        ("import requests", "There is no module 'requests' in scripts. Scripts reach the network by tools only"),
+        ("import yaml", "There is no module 'yaml' in scripts. Modules: asyncio, base64, "),
         ("import xml.etree.ElementTree as ET", "There is no module 'xml.etree.ElementTree' in scripts."),
         (
             "async def f():\n    mirror = await mirror.echo(v=1)\nawait f()",
@@ -51,6 +52,11 @@ async def test_snippets_of_agents_run(scripts: Scripts, language: str, capsys: p
         ("import io\nio.StringIO(await mirror.echo(v=1))", "StringIO takes text, not dict"),
         ("open('notes.txt').read()", "Scripts have no files of their own: call a tool that reads and writes files."),
         ("await calculator.add(1, 2, 3)", "calculator.add takes named arguments: calculator.add(a=…, b=…)"),
+        ("class E(Exception):\n    pass", 'For an error of your own, raise ValueError("…").'),
+        ("class A:\n    @staticmethod\n    def f():\n        return 1", "Write a function outside the class."),
+        ("from contextlib import contextmanager", "The module 'contextlib' has no 'contextmanager' in scripts."),
+        ("def n():\n    while True:\n        yield 1\nnext(n())", "this one does not end."),
+        ("from zoneinfo import ZoneInfo", "a server for time knows the zones. Modules: asyncio, "),
     ],
 )
 async def test_what_cannot_run_says_what_is_there(scripts: Scripts, source: str, said: str) -> None:
@@ -85,6 +91,8 @@ TIME = Api.of([*TOOLS, Tool("time", "get_current_time", {"inputSchema": {"type":
         ("python", "tims.get_current_time()", "Did you mean time?"),
         ("javascript", "return process.env", "There is no process here"),
         ("javascript", "return new Intl.NumberFormat()", "There is no Intl here"),
+        ("javascript", "module.exports = 1", "There are no modules here"),
+        ("javascript", "result(5)", "The last expression is the script's value"),
         ("javascript", "const x: number = 1; return x", 'set language to "typescript"'),
         ("lua", "if 1 != 2 then return 1 end", "Lua writes `~=` for not equal."),
         ("lua", "local x = 1; x += 1", "Lua has no `+=`"),

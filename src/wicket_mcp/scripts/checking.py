@@ -48,7 +48,7 @@ _MODULES = frozenset({*PYTHON_MODULES, "os", "urllib", "__future__", "abc", "war
 _ENGINE_NAMES = (
     "map filter getattr hasattr setattr format open callable ImportError ModuleNotFoundError FileNotFoundError "
     "FileExistsError PermissionError UnicodeDecodeError UnicodeEncodeError IsADirectoryError NotADirectoryError "
-    "UnboundLocalError"
+    "UnboundLocalError property"
 )
 ENGINE_NAMES = frozenset(_ENGINE_NAMES.split())
 """Names that the checker does not know but the engine has or gets."""

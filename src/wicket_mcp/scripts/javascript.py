@@ -43,7 +43,8 @@ def _part(name: str) -> str:
 
 
 def run(job: Job, channel: Channel) -> None:
-    source = typescript.blank(job.source) if job.language == "typescript" else job.source
+    source = typescript.without_exports(job.source)
+    source = typescript.blank(source) if job.language == "typescript" else source
     source, returned = typescript.return_last(source)
     if job.recorded is None:
         _Script(job, channel, returned).run(f"{_OPEN}{source}{_CLOSE}")

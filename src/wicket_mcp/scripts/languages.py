@@ -48,19 +48,22 @@ _JAVASCRIPT_WORDS = (
     "extends instanceof"
 )
 
-_NO_NETWORK = 'Scripts reach the network by tools only: tools.search("…") finds one.'
+NO_NETWORK = 'Scripts reach the network by tools only: tools.search("…") finds one.'
 NO_FILES = "Scripts have no files of their own: call a tool that reads and writes files."
 _JAVASCRIPT_MISSING = {
     "process": "There is no process here; what the caller passes in is in `args`.",
     "require": "There are no modules here: the language's own objects and the tools are all there is.",
-    "fetch": _NO_NETWORK,
-    "XMLHttpRequest": _NO_NETWORK,
+    "fetch": NO_NETWORK,
+    "XMLHttpRequest": NO_NETWORK,
     "Buffer": "Use strings, or Uint8Array.",
     "Intl": "There is no Intl here: format numbers and dates by hand.",
     "setInterval": "Use a loop with `await new Promise((done) => setTimeout(done, ms))`.",
     "window": "There is no browser here.",
     "document": "There is no browser here.",
     "fs": NO_FILES,
+    "result": "The last expression is the script's value; `return value` ends it early.",
+    "module": "There are no modules here: the last expression is the script's value.",
+    "exports": "There are no modules here: the last expression is the script's value.",
 }
 _LUA_MISSING = {
     "io": NO_FILES,
@@ -75,12 +78,16 @@ _PYTHON_MISSING = {
     "asyncio": "Write `import asyncio` first.",
     "datetime": "Write `from datetime import datetime` first.",
     "math": "Write `import math` first.",
-    "requests": _NO_NETWORK,
+    "requests": NO_NETWORK,
     "exit": "Write `return` to end a script.",
     "quit": "Write `return` to end a script.",
     "input": "What the caller passes in is in `args`.",
     "result": "The last expression is the script's value; `return value` ends it early.",
     "property": "Write an ordinary method.",
+    "staticmethod": "Write a function outside the class.",
+    "classmethod": "Write a function outside the class.",
+    "super": "Classes have no base classes here: write one class, or functions.",
+    "vars": "Name the attributes that you need.",
 }
 
 PYTHON = Language(
@@ -163,8 +170,8 @@ def installed_languages() -> list[Language]:
 
 _PYTHON_MODULES = (
     "asyncio base64 binascii bisect calendar collections contextlib copy csv dataclasses datetime decimal difflib "
-    "fnmatch functools hashlib heapq html io itertools json logging math operator os.path pathlib pprint random re "
-    "shlex statistics string sys textwrap time types typing unicodedata urllib.parse uuid"
+    "enum fnmatch functools hashlib heapq html io itertools json logging math operator os.path pathlib pprint random "
+    "re shlex statistics string sys textwrap time types typing unicodedata urllib.parse uuid"
 )
 PYTHON_MODULES: tuple[str, ...] = tuple(_PYTHON_MODULES.split())
 """What a Python script may import; some modules have only the parts that make sense here."""

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 from pydantic_monty import ExternalModule
 
-from wicket_mcp.scripts.languages import PYTHON_MODULES
+from wicket_mcp.scripts.languages import NO_NETWORK, PYTHON_MODULES
 
 
 class _Parsed(NamedTuple):
@@ -49,7 +49,9 @@ def _urlparse(url: str, scheme: str = "", allow_fragments: bool = True) -> _Pars
 
 
 def _urlunparse(parts: Any) -> str:
-    return str(urllib.parse.urlunparse(tuple(parts)[:6]))
+    """Of six parts, of the five of `urlunsplit`, or of what `urlparse` gave."""
+    known = tuple(parts)[:6]
+    return str(urllib.parse.urlunsplit(known) if len(known) == 5 else urllib.parse.urlunparse(known))
 
 
 def _ratio(first: str, second: str) -> float:
@@ -119,6 +121,16 @@ def host_function(name: str) -> Callable[..., Any] | None:
     return value if callable(value) else None
 
 
+_INSTEAD = {
+    "requests httpx aiohttp urllib3 http socket": f"{NO_NETWORK} ",
+    "zoneinfo pytz dateutil": "Offsets are written timezone(timedelta(hours=2)); a server for time knows the zones. ",
+    "numpy pandas": "Use lists and dictionaries, statistics, and csv. ",
+    "secrets": "Use random, or uuid. ",
+    "subprocess sqlite3 tempfile shutil glob": "Scripts act by tools only. ",
+}
+"""What to use in place of modules that authors often want."""
+
+
 @cache
 def _sections() -> Mapping[str, str]:
     text = files("wicket_mcp.scripts").joinpath("prelude_python.txt").read_text(encoding="utf-8")
@@ -133,7 +145,8 @@ def section(name: str) -> str:
 
 def missing_module(name: str) -> str:
     """The error message for a missing module."""
-    return f"There is no module '{name}' in scripts. Modules: {', '.join(PYTHON_MODULES)}."
+    instead = next((text for names, text in _INSTEAD.items() if name.partition(".")[0] in names.split()), "")
+    return f"There is no module '{name}' in scripts. {instead}Modules: {', '.join(PYTHON_MODULES)}."
 
 
 _sections()

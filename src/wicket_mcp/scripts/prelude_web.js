@@ -132,6 +132,11 @@
     randomUUID: () => `${digits(8)}-${digits(4)}-4${digits(3)}-${(8 + Math.floor(Math.random() * 4)).toString(16)}${digits(3)}-${digits(12)}`,
     getRandomValues: (into) => { for (let i = 0; i < into.length; i++) into[i] = Math.floor(Math.random() * 2 ** 32); return into; },
   };
+  Number.prototype.toLocaleString = function (_locale, { minimumFractionDigits: least = 0, maximumFractionDigits: most = Math.max(least, 3) } = {}) {
+    const [whole, part = ""] = Math.abs(this).toFixed(most).split(".");
+    const rest = part.replace(/0+$/, "").padEnd(least, "0");
+    return Number.isFinite(+this) ? `${this < 0 ? "-" : ""}${whole.replace(/\B(?=(\d{3})+$)/g, ",")}${rest && `.${rest}`}` : String(this);
+  };
   const parse = JSON.parse;
   JSON.parse = (text, revive) => (text !== null && typeof text === "object" ? text : parse(text, revive)); // the answer of a tool may be parsed already
   Object.assign(globalThis, { URL, URLSearchParams, structuredClone, TextEncoder, TextDecoder, crypto });

@@ -20,6 +20,7 @@ from pydantic_monty._binary import find_monty_binary
 
 from wicket_mcp.scripts import access, jail, line_marks, modules, mounts
 from wicket_mcp.scripts.checking import Checker
+from wicket_mcp.scripts.engine_words import in_plain_words
 from wicket_mcp.scripts.frames import BEGUN, CALLS, JOB, PRINTED, REPLIES, Channel
 from wicket_mcp.scripts.limits import MIB
 from wicket_mcp.scripts.replay import Diverged, ReplayChannel
@@ -36,6 +37,7 @@ _GRACE = 0.5
 _RECURSION = 500
 _SUSPENSIONS = 1_000_000  # calls are counted here and by the gateway
 _LONGEST_SLEEP = 10.0
+_SHORTEST_SLEEP = 0.02  # that counts: locks and queues of a script wait in shorter steps, within the script's time
 _ATTEMPTS = 3
 _ENOUGH = 0.9
 _NO_MODULE = re.compile(r"^ModuleNotFoundError: No module named '([^']+)'")
@@ -246,7 +248,7 @@ class _Script:
         if snapshot.function_name not in ("system.sleep", "system.async_sleep"):
             return snapshot.resume_not_handled()
         seconds = max(0.0, float(snapshot.args[0]))
-        self._slept += seconds
+        self._slept += seconds if seconds > _SHORTEST_SLEEP else 0
         if self._slept > _LONGEST_SLEEP:
             message = f"a script may sleep {_LONGEST_SLEEP:g} seconds in all"
             return snapshot.resume({"exception": TimeoutError(message)})
@@ -294,16 +296,16 @@ class _Script:
         self._channel.send(PRINTED, msgspec.json.encode(text))
 
     def _failure(self, error: Any, session: Any) -> Failure:
-        message = str(error.display("type-msg"))
+        message, hint = in_plain_words(str(error.display("type-msg")))
         shown_message = str(error.display("msg"))
         frames = error.traceback()
         # The outermost frame is the script's own; those of the prelude have other file names.
         own = [frame for frame in frames if frame.filename == frames[0].filename]
         last = own[-1] if own else None
-        where = {"line": self._rewritten.line(last.line), "column": last.column} if last else {}
+        where: dict[str, Any] = {"line": self._rewritten.line(last.line), "column": last.column} if last else {}
         if match := _NO_MODULE.search(message):
             return Failure("runtime", modules.missing_module(match[1]), **where)
-        if hint := self._explain_access(message, last.line if last else 0, session):
+        if hint := hint or self._explain_access(message, last.line if last else 0, session):
             where["hint"] = hint
         if isinstance(error, pydantic_monty.MontySyntaxError):
             return Failure("syntax", message, **where)

@@ -15,18 +15,29 @@ from typing import Any
 
 import msgspec
 
-_ADDED = frozenset({"operator", "heapq", "io", "contextlib", "types", "uuid", "pprint", "logging"})
+from wicket_mcp.scripts.class_forms import without_base
+
+_ADDED = frozenset({"operator", "heapq", "io", "contextlib", "types", "uuid", "pprint", "logging", "enum"})
 """Modules that exist only in the prelude."""
 _IGNORED = frozenset({"__future__", "abc", "warnings"})
-_ASYNCIO = "gather create_task ensure_future wait_for shield as_completed Semaphore BoundedSemaphore Lock timeout"
+_ASYNCIO = (
+    "gather create_task ensure_future wait_for shield as_completed wait to_thread get_event_loop get_running_loop "
+    "new_event_loop set_event_loop Semaphore BoundedSemaphore Lock Event Queue TaskGroup timeout"
+)
 _PATCHED = {
     "asyncio": frozenset(_ASYNCIO.split()),
     "re": frozenset({"sub", "subn"}),
     "json": frozenset({"dumps", "loads"}),
     "functools": frozenset({"wraps"}),
     "collections": frozenset({"OrderedDict"}),
+    "dataclasses": frozenset({"asdict", "astuple", "is_dataclass", "replace"}),
+    "string": frozenset({"Template"}),
 }
 """What the prelude adds to modules that the engine has."""
+_SAME = {("pathlib", "PurePath"): "Path", ("pathlib", "PurePosixPath"): "Path"}
+"""Names that the engine has under another name."""
+_BASES = frozenset({"NamedTuple", "TypedDict"})
+"""Base classes that `class_forms` makes superfluous."""
 _TYPES = frozenset({"str", "dict", "list", "int", "float", "bytes", "set", "tuple"})
 _METHOD_NAMES = (
     "get lower upper strip lstrip rstrip split title casefold capitalize isdigit isalpha startswith endswith replace "
@@ -77,10 +88,14 @@ class _Rewriter:
         self._modules: dict[str, str] = {}
         """Module by the name that the script gave it."""
         self._functions: set[str] = set()
+        self._properties: set[str] = set()
+        self._imported: dict[str, str] = {}
+        """Module, or module and name, by the name that an import gave it."""
 
     def run(self, tree: ast.Module) -> Rewritten:
         nodes = list(ast.walk(tree))
         self._functions = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
+        self._properties = _properties(nodes)
         for node in nodes:
             if isinstance(node, ast.Import | ast.ImportFrom):
                 self._import(node)
@@ -95,12 +110,25 @@ class _Rewriter:
                 self._delete(node)
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 self._generator(node)
+                if node.name in self._properties:
+                    (decorator,) = node.decorator_list
+                    self._replace(self._start(decorator) - 1, self._end(decorator), b"")
             case ast.Call():
                 self._call(node)
             case ast.Attribute(value=ast.Name(id=name) as value, attr=attr) if name in self._modules:
                 self._attribute(value, self._modules[name], attr)
             case ast.AsyncWith():
-                self._replace(self._start(node), self._data.index(b"with", self._start(node)), b"")
+                self._async_with(node)
+            case ast.ClassDef():
+                self._class(node)
+            case ast.Attribute(value=value, attr="__class__", ctx=ast.Load()):
+                self._insert(self._start(value), b"type(")
+                self._replace(self._end(value), self._end(node), b")")
+            case ast.Attribute(attr=attr, ctx=ast.Load()) if attr in self._properties:
+                self._insert(self._end(node), b"()", order=-1)
+            case ast.Assign(value=ast.GeneratorExp() as value):
+                self._insert(self._start(value), b"iter(")
+                self._insert(self._end(value), b")")
             case ast.AsyncFor():
                 self._replace(self._start(node), self._data.index(b"for", self._start(node)), b"")
                 self._insert(self._start(node.iter), b"await ")
@@ -118,7 +146,7 @@ class _Rewriter:
     def _import(self, node: ast.Import | ast.ImportFrom) -> None:
         if isinstance(node, ast.ImportFrom):
             parts = list(self._from_import(node))
-            special = node.module in _ADDED | _IGNORED or any("_wicket_" in part for part in parts)
+            special = parts != [f"from {node.module} import {ast.unparse(alias)}" for alias in node.names]
         else:
             parts = list(self._whole_import(node))
             special = any(alias.name in _ADDED | _IGNORED for alias in node.names)
@@ -129,6 +157,7 @@ class _Rewriter:
     def _whole_import(self, node: ast.Import) -> Iterator[str]:
         for alias in node.names:
             local = alias.asname or alias.name
+            self._imported[local] = alias.name
             if alias.name in _IGNORED:
                 continue
             if alias.name in _ADDED:
@@ -143,9 +172,14 @@ class _Rewriter:
         module = node.module or ""
         for alias in node.names:
             local = alias.asname or alias.name
+            self._imported[local] = f"{module}.{alias.name}"
             if module in _IGNORED:
                 continue
-            if module in _ADDED or alias.name in _PATCHED.get(module, ()):
+            if (module, alias.name) in _SAME:
+                yield f"from {module} import {_SAME[module, alias.name]} as {local}"
+            elif module == "typing" and alias.name in _BASES:
+                yield f"{local} = None"
+            elif module in _ADDED or alias.name in _PATCHED.get(module, ()):
                 self._need(module)
                 yield f"{local} = _wicket_{module}.{alias.name}"
             else:
@@ -171,12 +205,51 @@ class _Rewriter:
                 self._replace(self._end(value), self._start(node.args[0]), b", ")
             case _:
                 pass
+        self._builtin_call(node)
         for keyword in node.keywords:
             if keyword.arg in ("key", "default", "default_factory"):
                 self._method_as_value(keyword.value)
         called = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
         if called in _TAKES_FUNCTION and node.args:
             self._method_as_value(node.args[0])
+
+    def _builtin_call(self, node: ast.Call) -> None:
+        """Calls of functions and methods that the engine lacks, or has only in part."""
+        match node:
+            case ast.Call(func=ast.Name(id="next"), args=[ast.GeneratorExp() as each, *more]):
+                self._insert(self._start(each), b"iter(" if more else b"(iter")
+                self._insert(self._end(each), b")")
+            case ast.Call(
+                func=ast.Name(id="map"), args=[ast.Lambda() | ast.Name() | ast.Attribute() as each, items], keywords=[]
+            ) if not isinstance(items, ast.Starred):  # a call inside the engine's own map could not wait
+                self._replace(self._start(node), self._start(each), b"iter([(")
+                self._replace(self._end(each), self._start(items), b")(_wicket_each) for _wicket_each in ")
+                self._replace(self._end(items), self._end(node), b"])")
+            case ast.Call(func=ast.Attribute(value=value, attr="fromtimestamp" | "utcfromtimestamp")):
+                self._need("datetime")
+                self._replace(self._start(value), self._end(value), b"_wicket_datetime")
+            case ast.Call(func=func) if self._meaning(func) == "datetime.timedelta":
+                self._need("datetime")
+                self._replace(self._start(func), self._end(func), b"_wicket_datetime.timedelta")
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="str"), attr="maketrans") as func):
+                self._need("text")
+                self._replace(self._start(func), self._end(func), b"_wicket_maketrans")
+            case ast.Call(func=ast.Attribute(value=value, attr="translate"), args=[table]) if not self._meaning(value):
+                self._need("text")
+                self._insert(self._start(value), b"_wicket_translate(")
+                self._replace(self._end(value), self._start(table), b", ")
+            case _:
+                pass
+
+    def _meaning(self, node: ast.expr) -> str:
+        """The full name of something imported; empty for anything else."""
+        match node:
+            case ast.Name(id=name):
+                return self._imported.get(name, "")
+            case ast.Attribute(value=ast.Name(id=name), attr=attr) if name in self._imported:
+                return f"{self._imported[name]}.{attr}"
+            case _:
+                return ""
 
     def _is_function(self, node: ast.expr | None = None) -> bool:
         return isinstance(node, ast.Lambda) or (isinstance(node, ast.Name) and node.id in self._functions)
@@ -198,6 +271,29 @@ class _Rewriter:
         self._replace(self._start(value), self._end(value), f"_wicket_{module}".encode())
 
     # Statements
+
+    def _async_with(self, node: ast.AsyncWith) -> None:
+        """The engine's `with`, which waits before it enters, and after it leaves a group of tasks."""
+        self._need("asyncio")
+        self._replace(self._start(node), self._data.index(b"with", self._start(node)), b"")
+        for item in node.items:
+            self._insert(self._start(item.context_expr), b"await _wicket_enter(")
+            self._insert(self._end(item.context_expr), b")")
+            called = item.context_expr.func if isinstance(item.context_expr, ast.Call) else item.context_expr
+            if self._meaning(called) == "asyncio.TaskGroup" and isinstance(item.optional_vars, ast.Name):
+                indent, after = b" " * node.col_offset, (node.end_lineno or node.lineno) + 1
+                text = indent + f"await {item.optional_vars.id}._wicket_join()".encode()
+                self._add_line(after, text, order=-1000 - node.col_offset)
+
+    def _class(self, node: ast.ClassDef) -> None:
+        form = without_base(node)
+        if form is None:
+            return
+        text, section = form
+        if section:
+            self._need(section)
+        padding = "\n" * ((node.end_lineno or node.lineno) - node.lineno)
+        self._replace(self._start(node), self._end(node), text.encode() + padding.encode())
 
     def _delete(self, node: ast.Delete) -> None:
         first, gaps = node.targets[0], list(zip(node.targets, node.targets[1:], strict=False))
@@ -292,6 +388,14 @@ class _Rewriter:
             yield line
 
 
+def _properties(nodes: Iterable[ast.AST]) -> set[str]:
+    """Methods that are read like attributes, and that nothing else in the script is named like."""
+    methods: list[ast.FunctionDef] = [node for node in nodes if isinstance(node, ast.FunctionDef)]
+    read = {node.name for node in methods if [ast.unparse(one) for one in node.decorator_list] == ["property"]}
+    stored = {node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)}
+    return read - stored - {node.name for node in methods if not node.decorator_list}
+
+
 def _own_nodes(function: ast.AST) -> Iterator[ast.AST]:
     """The nodes of a function's body, without those of nested functions."""
     pending: list[ast.AST] = list(getattr(function, "body", []))
@@ -318,6 +422,5 @@ _ON_CALL = {
     ("asyncio", "gather"): _has_option("return_exceptions"),
     ("json", "dumps"): _has_option("default"),
     ("re", "sub"): _replaces_by_function,
-    ("re", "subn"): _replaces_by_function,
 }
 """Functions for which the engine's own are enough, unless the call needs what they lack."""

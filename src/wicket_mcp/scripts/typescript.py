@@ -1,12 +1,13 @@
 """TypeScript to JavaScript by blanking: types become spaces, so that every line and column stays where it was.
 
-Only types that can be erased are accepted; syntax that would need generated code (enum, namespace, parameter
-properties, decorators) is rejected with its line. Types are not checked.
+Enums and parameter properties become code on the same lines (`typescript_code`); namespaces and decorators are rejected
+with their line. Types are not checked.
 """
 
 import re
-from typing import Any
+from typing import Any, NoReturn
 
+from wicket_mcp.scripts.typescript_code import enum_code, properties_code
 from wicket_mcp.scripts.worker import Failure, optional
 
 tree_sitter = optional("tree_sitter")
@@ -21,7 +22,6 @@ _BLANK = frozenset(
     }
 )  # fmt: skip
 _REFUSED = {
-    "enum_declaration": "enum",
     "internal_module": "namespace",
     "module": "namespace",
     "decorator": "decorators",
@@ -51,6 +51,7 @@ def blank(source: str) -> str:
     """`source` without its types. Raises Failure for what cannot be erased."""
     data = source.encode("utf-8", "replace")
     out = bytearray(data)
+    added: list[tuple[int, bytes]] = []
     pending = [parse(data)]
     while pending:
         node = pending.pop()
@@ -60,10 +61,37 @@ def blank(source: str) -> str:
             continue  # two comparisons that the grammar parses as a generic call
         if node.type in _BLANK:
             _erase(out, node.start_byte, node.end_byte)
+        elif node.type == "enum_declaration":
+            code = enum_code(node) or _refuse(node, "enum with computed values")
+            _erase(out, node.start_byte, node.end_byte)
+            added.append((node.start_byte, code))
         else:
+            if node.type == "method_definition" and node.child_by_field_name("name").text == b"constructor":
+                added.append(properties_code(node))
             _erase_parts(out, node)
             pending.extend(node.children)
+    for at, code in sorted(added, reverse=True):
+        out[at:at] = code
     return out.decode("utf-8", "replace")
+
+
+def without_exports(source: str) -> str:
+    """`source` without the word `export` before its statements: there are no modules, and what it means is clear."""
+    data = source.encode("utf-8", "replace")
+    root = parse(data) if b"export" in data else None
+    if root is None:
+        return source
+    out = bytearray(data)
+    for node in root.named_children:
+        if node.type == "export_statement" and (node.child_by_field_name("declaration") or _default(node)):
+            for child in node.children:
+                if child.type in ("export", "default"):
+                    _erase(out, child.start_byte, child.end_byte)
+    return out.decode("utf-8", "replace")
+
+
+def _default(export: Any) -> bool:
+    return any(child.type == "default" for child in export.children)
 
 
 def return_last(source: str) -> tuple[str, int]:
@@ -112,9 +140,7 @@ def _erase_parts(out: bytearray, node: Any) -> None:
 
 def _erase_parameter(out: bytearray, node: Any) -> None:
     for child in node.children:
-        if child.type in ("accessibility_modifier", "readonly", "override_modifier"):
-            _refuse(child, "parameter properties")
-        if child.type == "?":
+        if child.type in ("?", "readonly"):
             _erase(out, child.start_byte, child.end_byte)
         if child.type == "this":  # the pseudo-parameter is removed with the comma after it
             following = node.next_sibling
@@ -128,11 +154,11 @@ def _erase(out: bytearray, start: int, stop: int) -> None:
             out[index] = 32
 
 
-def _refuse(node: Any, feature: str) -> None:
+def _refuse(node: Any, feature: str) -> NoReturn:
     row, column = node.start_point
     raise Failure(
         "syntax",
-        f"TypeScript's {feature} cannot be run: only types that can be erased are supported.",
+        f"TypeScript's {feature} cannot be run here: write it as JavaScript.",
         line=row + 1,
         column=column + 1,
     )
