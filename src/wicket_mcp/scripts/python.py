@@ -249,7 +249,7 @@ class _Script:
             return snapshot.resume_not_handled()
         seconds = max(0.0, float(snapshot.args[0]))
         self._slept += seconds if seconds > _SHORTEST_SLEEP else 0
-        if self._slept > _LONGEST_SLEEP:
+        if self._slept >= _LONGEST_SLEEP:  # the engine itself cuts one sleep to that
             message = f"a script may sleep {_LONGEST_SLEEP:g} seconds in all"
             return snapshot.resume({"exception": TimeoutError(message)})
         if snapshot.function_name == "system.sleep":
