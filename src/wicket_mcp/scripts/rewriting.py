@@ -391,7 +391,9 @@ class _Rewriter:
 def _properties(nodes: Iterable[ast.AST]) -> set[str]:
     """Methods that are read like attributes, and that nothing else in the script is named like."""
     methods: list[ast.FunctionDef] = [node for node in nodes if isinstance(node, ast.FunctionDef)]
-    read = {node.name for node in methods if [ast.unparse(one) for one in node.decorator_list] == ["property"]}
+    read = {
+        node.name for node in methods if [ast.unparse(decorator) for decorator in node.decorator_list] == ["property"]
+    }
     stored = {node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)}
     return read - stored - {node.name for node in methods if not node.decorator_list}
 

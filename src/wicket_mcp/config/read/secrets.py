@@ -89,8 +89,8 @@ def named_variables(server: ServerConfig) -> tuple[str, ...]:
     """The environment variables that the server's entry names, set or not, each once, in order."""
     references = (part for _, text in _texts(server) for is_reference, part in _parts(text) if is_reference)
     names = (_variable_of(reference.partition(":-")[0]) for reference in references)
-    found = [name for name in names if _VARIABLE.fullmatch(name) and name not in _PUBLIC and name not in _PLACES]
-    return tuple(dict.fromkeys((*found, *server.required_keys, *server.inherit_env)))
+    referred = [name for name in names if _VARIABLE.fullmatch(name) and name not in _PUBLIC and name not in _PLACES]
+    return tuple(dict.fromkeys((*referred, *server.required_keys, *server.inherit_env)))
 
 
 def literal_secrets(server: ServerConfig) -> Iterator[tuple[str, str, str]]:
