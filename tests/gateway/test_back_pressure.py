@@ -21,6 +21,7 @@ FLOOD = 1000  # messages that were not sent, after which it is clear that nothin
 @pytest.fixture
 async def gateway(open_gateway: OpenGateway, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Gateway]:
     monkeypatch.setattr("wicket_mcp.surface.outbox.STALLED", 0.5)
+    monkeypatch.setattr("wicket_mcp.upstream.throttle.BURST", 10_000.0)  # more than the system's own buffers hold
     async with open_gateway({"x": peer("FloodsProgress")}) as gateway:
         await gateway.tools()
         yield gateway

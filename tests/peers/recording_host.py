@@ -20,6 +20,8 @@ ENVELOPE: JsonObject = {META_VERSION: MODERN_VERSION, META_CLIENT_INFO: ME, META
 class RecordingHost:
     """Implements Host."""
 
+    fails_often = False
+
     def __init__(self) -> None:
         self.heard: asyncio.Queue[tuple[str, JsonObject]] = asyncio.Queue()
         self.asked: list[str] = []

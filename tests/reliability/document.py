@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from tests.reliability.promises import FIGURES, MISSING, SUBJECTS, Promise, collect, order
+from tests.reliability.promises import BEFORE, FIGURES, MISSING, SUBJECTS, Promise, collect, order
 
 KINDS = {
     "F": "Faults",
@@ -16,7 +16,8 @@ INTRODUCTION = """\
 # What Wicket promises when things go wrong
 
 Every promise has a test beside it, which uses real processes, sockets and files. Another test checks that no promise is
-missing. A figure is the guaranteed limit, or the latest measurement, on two cores. This page is written by
+missing. A figure is the guaranteed limit, or the latest measurement, on two cores. *Before* says what happened with the
+code in which a weakness or defect was found: there, what the test does fails. This page is written by
 `python -m tests.reliability.document docs/reliability.md`.
 """
 
@@ -26,7 +27,9 @@ def page() -> str:
     promises = collect()
     parts = [INTRODUCTION]
     for letter, title in KINDS.items():
-        parts.append(f"\n## {title}\n\n| | what happens | promise | figure | test |\n| --- | --- | --- | --- | --- |\n")
+        before = " before |" if letter in "VD" else ""
+        rule = " --- |" * (6 if before else 5)
+        parts.append(f"\n## {title}\n\n| | what happens |{before} promise | figure | test |\n|{rule}\n")
         parts += [_row(promise) for promise in promises if promise.id.startswith(letter)]
     if MISSING:
         parts.append("\n## Not yet\n\n| | what happens | why it is not promised |\n| --- | --- | --- |\n")
@@ -37,7 +40,8 @@ def page() -> str:
 def _row(promise: Promise) -> str:
     file, _, name = promise.test.partition("::")
     figure = FIGURES.get(promise.id, "")
-    return f"| {promise.id} | {SUBJECTS[promise.id]} | {promise.sentence} | {figure} | `{file}` `{name}` |\n"
+    before = f" {BEFORE[promise.id]} |" if promise.id in BEFORE else ""
+    return f"| {promise.id} | {SUBJECTS[promise.id]} |{before} {promise.sentence} | {figure} | `{file}` `{name}` |\n"
 
 
 if __name__ == "__main__":

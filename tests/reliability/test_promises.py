@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.reliability.document import page
-from tests.reliability.promises import FIGURES, MISSING, SUBJECTS, collect
+from tests.reliability.promises import BEFORE, FIGURES, MISSING, SUBJECTS, collect
 
 pytestmark = pytest.mark.unit
 FILE = Path(__file__).parents[2] / "docs" / "reliability.md"
@@ -31,6 +31,10 @@ def test_every_marked_test_has_its_id_in_its_name() -> None:
 
 def test_a_reason_is_given_for_ids_that_exist() -> None:
     assert sorted((MISSING.keys() | FIGURES.keys()) - SUBJECTS.keys()) == []
+
+
+def test_what_happened_before_is_told_for_everything_that_was_found() -> None:
+    assert BEFORE.keys() == {promise_id for promise_id in SUBJECTS if promise_id[0] in "VD"}
 
 
 def test_the_page_is_made_from_the_tests() -> None:

@@ -1,5 +1,6 @@
 """Starting: nobody waits long for a server that was never seen, and none keeps another from starting."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -8,7 +9,8 @@ import pytest
 from tests.conftest import PEERS, OpenGateway, Server, peer
 from tests.gateway.serving import raw_client, serve_http
 from tests.gateway.test_faults import echo
-from wicket_mcp.errors import WicketError
+from wicket_mcp.errors import Crashed, WicketError
+from wicket_mcp.upstream import lifecycle
 from wicket_mcp.upstream.connector import STARTS_AT_ONCE
 
 
@@ -83,6 +85,24 @@ async def test_f3_a_missing_command_is_not_tried_again_by_itself(
         program.chmod(0o755)
         assert await echo(gateway, "x") == "still here"
         assert list(gateway.catalogue.failures) == ["y"]
+
+
+@pytest.mark.promise("F3", "A server that failed three times in a row is started with low priority.")
+async def test_f3_one_that_keeps_failing_leaves_the_processors_to_others(
+    open_gateway: OpenGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lifecycle, "FIRST_PAUSE", 0.0)
+
+    async def priority() -> int:
+        pid = int((await gateway.call("x.pid"))["content"][0]["text"])
+        return os.getpriority(os.PRIO_PROCESS, pid) - os.getpriority(os.PRIO_PROCESS, 0)
+
+    async with open_gateway({"x": peer("DiesMidCall")}) as gateway:
+        assert await priority() == 0
+        for _ in range(lifecycle.BREAKER_FAILURES):
+            with pytest.raises(Crashed):
+                await gateway.call("x.slow")
+        assert await priority() > 0
 
 
 async def test_a_server_that_keeps_failing_is_logged_once_for_each_change_of_state(

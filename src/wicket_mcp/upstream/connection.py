@@ -28,6 +28,11 @@ def envelope(capabilities: JsonObject | None = None) -> JsonObject:
 class Host(Protocol):
     """The owner of a connection, which receives unsolicited messages from the upstream. Nothing here may block."""
 
+    @property
+    def fails_often(self) -> bool:
+        """Whether the connections before this one failed several times in a row."""
+        ...
+
     def notification(self, method: str, params: JsonObject) -> None:
         """A notification that belongs to no request of ours."""
         ...

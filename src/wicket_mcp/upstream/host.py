@@ -7,19 +7,30 @@ from wicket_mcp.errors import NotSent, Unasked, UpstreamError
 from wicket_mcp.model import JsonObject
 from wicket_mcp.upstream.connection import Callbacks
 from wicket_mcp.upstream.era import Session
-from wicket_mcp.upstream.lifecycle import Event, Failed, Life, Lost
+from wicket_mcp.upstream.lifecycle import BREAKER_FAILURES, Event, Failed, Life, Lost
 
 
 class GenerationHost:
     """Passes events of one connection to its upstream; ignores them once there is a later connection."""
 
     def __init__(
-        self, generation: int, life: Life[Session], callbacks: Callbacks, report: "Callable[[Event[Session]], None]"
+        self,
+        generation: int,
+        life: Life[Session],
+        callbacks: Callbacks,
+        report: "Callable[[Event[Session]], None]",
+        calls: Callable[[], int],
     ) -> None:
+        """`calls` counts those in flight."""
         self._generation = generation
         self._life = life
         self._callbacks = callbacks
         self._report = report
+        self._calls = calls
+
+    @property
+    def fails_often(self) -> bool:
+        return self._life.failures >= BREAKER_FAILURES
 
     def notification(self, method: str, params: JsonObject) -> None:
         if self._callbacks.notification and self._generation == self._life.generation:
@@ -34,4 +45,5 @@ class GenerationHost:
         if isinstance(reason, NotSent):
             self._report(Lost(self._generation))
             return
-        self._report(Failed(self._generation, reason, asyncio.get_running_loop().time()))
+        idle = self._life.session is not None and not self._calls()
+        self._report(Failed(self._generation, reason, asyncio.get_running_loop().time(), idle))

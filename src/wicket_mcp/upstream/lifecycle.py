@@ -30,6 +30,7 @@ from wicket_mcp.telemetry.redact import mask_assignments
 BREAKER_FAILURES = 3
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 30.0
+STEADY_AFTER = 10.0  # seconds for which a connection must last before an answer forgives earlier failures
 
 S = TypeVar("S")
 
@@ -61,14 +62,16 @@ class Connected(msgspec.Struct, Generic[S], frozen=True):
 
     generation: int
     session: S
+    now: float
 
 
 class Failed(msgspec.Struct, frozen=True):
-    """The connection could not be made, or has ended by itself."""
+    """The connection could not be made, or has ended by itself; `idle` if it was open and no call was in flight."""
 
     generation: int
     problem: WicketError
     now: float
+    idle: bool = False
 
 
 class Lost(msgspec.Struct, frozen=True):
@@ -78,9 +81,13 @@ class Lost(msgspec.Struct, frozen=True):
 
 
 class Answered(msgspec.Struct, frozen=True):
-    """A call was answered: earlier failures no longer count."""
+    """A call was answered: earlier failures no longer count, once the connection has lasted for a while.
+
+    Not before: a server that lists its tools and ends at the next call must not be started again and again.
+    """
 
     generation: int
+    now: float
 
 
 class Rested(msgspec.Struct, frozen=True):
@@ -197,8 +204,8 @@ arrives too late is closed.
 
 
 def jitter(pause: float) -> float:
-    """A random part of a pause, so that upstreams that failed together do not reconnect together."""
-    return random.uniform(0, pause)
+    """Half of a pause or more, at random, so that upstreams that failed together do not reconnect together."""
+    return random.uniform(pause / 2, pause)
 
 
 class Life(Generic[S]):
@@ -213,6 +220,7 @@ class Life(Generic[S]):
         self.failures = 0
         """In a row."""
         self.retry_at = 0.0
+        self._connected_at = 0.0
         self.problem = ""
         """Why the last connection failed or ended; empty once another one is open."""
         self.stderr: tuple[str, ...] = ()
@@ -234,12 +242,12 @@ class Life(Generic[S]):
         leaving = self.session
         self.state, acts = row
         if isinstance(event, Connected):
-            self.session, self.problem = event.session, ""
+            self.session, self.problem, self._connected_at = event.session, "", event.now
         elif self.state is not State.READY:
             self.session = None
         if isinstance(event, Failed):
             self._count(event)
-        elif isinstance(event, Answered):
+        elif isinstance(event, Answered) and event.now >= self._connected_at + STEADY_AFTER:
             self.failures = 0
         return [self._command(act, before, event, leaving) for act in acts]
 
@@ -256,7 +264,7 @@ class Life(Generic[S]):
             case Failed(_, NeedsSignIn() | NoOwner()):  # not a failure: try again as soon as that has changed
                 return Trigger.UNAUTHENTICATED
             case Failed():
-                often = self.failures + 1 >= BREAKER_FAILURES
+                often = self.failures + 1 >= BREAKER_FAILURES and not event.idle
                 return Trigger.FAILED_TOO_OFTEN if often else Trigger.FAILED
             case Connected():
                 return Trigger.CONNECTED
@@ -274,7 +282,7 @@ class Life(Generic[S]):
         self.stderr = failed.problem.stderr if isinstance(failed.problem, UpstreamError) else ()
         if isinstance(failed.problem, NeedsSignIn | NoOwner):
             return
-        self.failures += 1
+        self.failures = 1 if failed.idle else self.failures + 1
         self.retry_at = failed.now + self._shorten(min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (self.failures - 1)))
 
     def _command(self, act: Act, before: State, event: "Event[S]", leaving: S | None) -> "Command[S]":

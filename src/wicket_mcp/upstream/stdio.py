@@ -15,6 +15,7 @@ import signal
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from pathlib import Path
 from typing import Any, cast
 
 from wicket_mcp.codec import LARGE, decode, encode, is_large
@@ -47,6 +48,7 @@ SKIPPED = 256 * 2**20  # bytes over the limit after which a line counts as endle
 STUCK_AFTER = 5.0  # seconds in which a child must read some of what we wrote
 EXIT_REASON_GRACE = 0.5  # seconds between the end of a child's pipes and its exit, which gives the reason
 EXIT_GRACE = 2.0  # seconds for a child to exit after its stdin closed, and again after SIGTERM
+LOW_PRIORITY = 15  # "nice" value of a server that fails often
 MESSAGES_A_TURN = 50  # handled before other tasks get a turn of the event loop
 AT_ONCE = 200  # messages that are handled as they are read: usually answers, which have to be handled soon anyway
 STDERR_RING = 256 * 1024
@@ -166,6 +168,8 @@ class StdioConnection(Versioned, asyncio.SubprocessProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._process = cast("asyncio.SubprocessTransport", transport)
         self._keeper.add(self._process.get_pid())
+        if self._host.fails_often:
+            lower_priority(self._process.get_pid())
         self._stdin = cast("asyncio.WriteTransport", self._process.get_pipe_transport(0))
         _DirectReader(self._process.get_pipe_transport(1), self._read)
 
@@ -434,6 +438,17 @@ class StdioConnection(Versioned, asyncio.SubprocessProtocol):
         await self._exited.wait()
         self._signal(signal.SIGKILL)
         self._process.close()
+
+
+def lower_priority(pid: int) -> None:
+    """Let everything else on this machine run first: starting a program takes a processor for a moment.
+
+    Where each session has a share of its own (Linux's autogroups), a process's priority counts only within it.
+    """
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PGRP, pid, LOW_PRIORITY)
+    with contextlib.suppress(OSError):
+        Path(f"/proc/{pid}/autogroup").write_text(str(LOW_PRIORITY))
 
 
 class _DirectReader(asyncio.Protocol):

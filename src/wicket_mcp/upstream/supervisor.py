@@ -288,7 +288,7 @@ class Upstream:
             else:
                 self._unanswered = 0
                 if self._life.failures:
-                    self._report(Answered(generation))
+                    self._report(Answered(generation, self._loop.time()))
                 return answer
 
     async def notify(self, method: str, params: JsonObject, capabilities: JsonObject | None, principal: str) -> None:
@@ -402,7 +402,7 @@ class Upstream:
         """Connect, and report the outcome."""
         loop, config = asyncio.get_running_loop(), self._config
         callbacks = Callbacks(self._take_notification, self._attribution.answer)
-        host = GenerationHost(generation, self._life, callbacks, self._report)
+        host = GenerationHost(generation, self._life, callbacks, self._report, lambda: self._calls)
         if after:
             await asyncio.sleep(after)
         try:
@@ -421,7 +421,7 @@ class Upstream:
         except BaseException:  # no one else knows this session yet
             await run_uninterrupted(session.connection.close())
             raise
-        self._report(Connected(generation, session))
+        self._report(Connected(generation, session, loop.time()))
         if self._life.session is session:
             self._begin(session)
 

@@ -5,6 +5,7 @@ import pytest
 from tests.unit.transcript import Transcript
 from wicket_mcp.errors import Crashed, ProtocolViolation, Unavailable, WicketError
 from wicket_mcp.upstream.lifecycle import (
+    STEADY_AFTER,
     TABLE,
     Abandon,
     Admit,
@@ -47,7 +48,7 @@ def test_it_is_connected_to_once_for_all_who_need_it(life: Life[str], told: "Tra
         >> Needed(0)
         << Connect(generation=1, after=0.0)
         >> Needed(1)
-        >> Connected(1, "first")
+        >> Connected(1, "first", now=0)
         << Admit("first")
         >> Needed(2)
         << Admit("first")
@@ -66,22 +67,30 @@ def test_one_that_died_between_greeting_and_adoption_is_never_installed(
         >> Failed(1, GONE, now=1)
         << Abandon(1)
         << Reject(GONE)
-        >> Connected(1, "dead")
+        >> Connected(1, "dead", now=0)
         << Close(1, "dead")
         >> Stopped(1)
     )
     assert (life.state, life.session, life.failures) == (State.WAITING, None, 1)
-    assert told >> Needed(2) << Connect(2, after=0.0) >> Connected(2, "alive") << Admit("alive")
+    assert told >> Needed(2) << Connect(2, after=0.0) >> Connected(2, "alive", now=0) << Admit("alive")
     assert life.session == "alive"
 
 
 def test_who_needs_one_that_is_being_stopped_gets_the_next(life: Life[str], told: "Transcript[Event[str]]") -> None:
     """B4: the session is gone from the moment that idleness is decided, not when it is closed."""
-    assert told >> Needed(0) << Connect(1, 0.0) >> Connected(1, "old") << Admit("old") >> Rested(1) << Close(1, "old")
+    assert (
+        told
+        >> Needed(0)
+        << Connect(1, 0.0)
+        >> Connected(1, "old", now=0)
+        << Admit("old")
+        >> Rested(1)
+        << Close(1, "old")
+    )
     assert (life.state, life.session) == (State.STOPPING, None)
     assert told >> Needed(600) >> Needed(600)
     assert (life.state, life.session) == (State.RESTARTING, None)
-    assert told >> Stopped(1) << Connect(2, 0.0) >> Connected(2, "new") << Admit("new")
+    assert told >> Stopped(1) << Connect(2, 0.0) >> Connected(2, "new", now=0) << Admit("new")
 
 
 def test_one_that_nobody_needs_any_more_is_idle_once_stopped(life: Life[str], told: "Transcript[Event[str]]") -> None:
@@ -89,7 +98,7 @@ def test_one_that_nobody_needs_any_more_is_idle_once_stopped(life: Life[str], to
         told
         >> Needed(0)
         << Connect(1, 0.0)
-        >> Connected(1, "s")
+        >> Connected(1, "s", now=0)
         << Admit("s")
         >> Rested(1)
         << Close(1, "s")
@@ -104,17 +113,17 @@ def test_what_an_old_connection_reports_late_changes_nothing(life: Life[str], to
         told
         >> Needed(0)
         << Connect(1, 0.0)
-        >> Connected(1, "old")
+        >> Connected(1, "old", now=0)
         << Admit("old")
-        >> Answered(1)
+        >> Answered(1, now=0)
         >> Failed(1, GONE, now=1)
         >> Needed(1)
         << Connect(2, 0.5)
-        >> Connected(2, "new")
+        >> Connected(2, "new", now=0)
         << Admit("new")
     )
-    assert told >> Failed(1, GONE, now=2) >> Rested(1) >> Stopped(1) >> Answered(1)
-    assert told >> Connected(1, "ghost") << Close(1, "ghost")
+    assert told >> Failed(1, GONE, now=2) >> Rested(1) >> Stopped(1) >> Answered(1, now=0)
+    assert told >> Connected(1, "ghost", now=0) << Close(1, "ghost")
     assert (life.state, life.session, life.generation, life.failures) == (State.READY, "new", 2, 1)
 
 
@@ -145,14 +154,16 @@ def test_after_three_failures_in_a_row_it_is_broken_until_the_pause_is_over(
     refusal = "Server 'x' failed 3 times in a row: Server 'x' exited with code 3. It said: bye"
     assert told >> Needed(3) << Reject(Unavailable("x", refusal))
     assert life.state is State.BROKEN
-    assert told >> Needed(4) << Connect(4, 0.0) >> Connected(4, "s") << Admit("s")
+    assert told >> Needed(4) << Connect(4, 0.0) >> Connected(4, "s", now=0) << Admit("s")
     assert (life.failures, life.problem) == (3, "")
     assert (
         told >> Failed(4, crash, now=5) >> Needed(5) << Reject(Unavailable("x", refusal.replace("3 times", "4 times")))
     )
 
 
-def test_an_answer_forgives_past_failures(life: Life[str], told: "Transcript[Event[str]]") -> None:
+def test_an_answer_of_a_connection_that_lasts_forgives_past_failures(
+    life: Life[str], told: "Transcript[Event[str]]"
+) -> None:
     assert (
         told
         >> Needed(0)
@@ -162,11 +173,34 @@ def test_an_answer_forgives_past_failures(life: Life[str], told: "Transcript[Eve
         << Reject(GONE)
         >> Needed(9)
         << Connect(2, 0.0)
-        >> Connected(2, "s")
+        >> Connected(2, "s", now=9)
         << Admit("s")
-        >> Answered(2)
+        >> Answered(2, now=9 + STEADY_AFTER - 1)
     )
+    assert life.failures == 1
+    assert told >> Answered(2, now=9 + STEADY_AFTER)
     assert life.failures == 0
+
+
+@pytest.mark.promise("F3", "A server that ends during calls is started again after longer and longer pauses.")
+def test_f3_one_that_is_ended_by_calls_is_not_started_again_and_again(life: Life[str]) -> None:
+    pauses: list[float] = []
+    for _ in range(6):
+        life.on(Needed(life.retry_at))
+        life.on(Connected(life.generation, "s", now=0))
+        life.on(Answered(life.generation, now=1))
+        life.on(Failed(life.generation, GONE, now=2))
+        pauses.append(life.retry_at - 2)
+    assert pauses == [0.5, 1, 2, 4, 8, 16]
+    assert life.state is State.BROKEN
+
+
+def test_one_that_ends_while_nobody_calls_it_is_started_again_at_the_next_call(life: Life[str]) -> None:
+    for _ in range(6):
+        life.on(Needed(life.retry_at))
+        life.on(Connected(life.generation, "s", now=0))
+        life.on(Failed(life.generation, GONE, now=2, idle=True))
+        assert (life.state, life.retry_at) == (State.WAITING, 2.5)
 
 
 def test_a_problem_that_is_not_a_crash_is_rejected_with_as_it_is(told: "Transcript[Event[str]]") -> None:
@@ -188,7 +222,7 @@ CLOSED = Unavailable("x", "Server 'x' is stopped: it was removed, or the gateway
 
 
 def test_closing_a_ready_one_closes_its_session(life: Life[str], told: "Transcript[Event[str]]") -> None:
-    assert told >> Needed(0) << Connect(1, 0.0) >> Connected(1, "s") << Admit("s") >> Closed() << Close(1, "s")
+    assert told >> Needed(0) << Connect(1, 0.0) >> Connected(1, "s", now=0) << Admit("s") >> Closed() << Close(1, "s")
     assert told >> Stopped(1) >> Closed() >> Needed(1) << Reject(CLOSED)
     assert (life.state, life.session) == (State.CLOSED, None)
 
@@ -201,7 +235,7 @@ def test_closing_one_that_starts_rejects_who_waits_and_closes_what_still_comes(t
         >> Closed()
         << Abandon(1)
         << Reject(stopped_while_starting())
-        >> Connected(1, "late")
+        >> Connected(1, "late", now=0)
         << Close(1, "late")
     )
 
@@ -211,7 +245,7 @@ def test_closing_one_that_restarts_rejects_who_waits(told: "Transcript[Event[str
         told
         >> Needed(0)
         << Connect(1, 0.0)
-        >> Connected(1, "s")
+        >> Connected(1, "s", now=0)
         << Admit("s")
         >> Rested(1)
         << Close(1, "s")
