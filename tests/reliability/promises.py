@@ -165,8 +165,8 @@ FIGURES = {
     "V13": "300 processes; a separate user",
     "V18": "60 s",
     "V21": "128 levels",
-    "V26": "2,000 messages a second, and as many at once; cut off after 60 s. With four bad servers, 10 turns of 2 s on "
-    "a machine that preferred the measured processes, the p50 of the others is 0.98 times as long, their p99 1.02 times "
+    "V26": "2,000 messages a second, and as many at once; cut off after 60 s. With four bad servers, ten turns of 2 s, "
+    "machine that preferred the measured processes: the p50 of the others is 0.98 times as long, their p99 1.02 times "
     "(53 to 57 ms); a call takes 0.35 ms of processor time with and without (`bench/load.py`)",
 }
 """The bound that is kept, or what was measured, where there is a figure to give."""
