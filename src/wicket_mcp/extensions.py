@@ -99,7 +99,7 @@ def filter_forwarded(capabilities: JsonObject, *, tasks: bool = False) -> JsonOb
     if Wicket waits on the client's behalf, it declares tasks itself.
     """
     passed = {name: value for name, value in capabilities.items() if name not in ("tasks", "extensions")}
-    extensions = {name: value for name, value in declared_extensions(capabilities).items() if name != TASKS}
+    extensions = legacy_extensions(capabilities)
     if tasks:
         extensions[TASKS] = as_object(declared_extensions(capabilities).get(TASKS))
     return {**passed, "extensions": extensions} if extensions or "extensions" in capabilities else passed
@@ -119,6 +119,11 @@ def spoken_extensions(capabilities: Mapping[str, Any], tools: Iterable[Mapping[s
 def narrow_extensions(capabilities: Mapping[str, Any], spoken: frozenset[str]) -> JsonObject:
     """The extensions in a declaration that concern a server that uses `spoken`."""
     return {name: value for name, value in declared_extensions(capabilities).items() if name in spoken}
+
+
+def legacy_extensions(capabilities: Mapping[str, Any]) -> JsonObject:
+    """The extensions of a client that a legacy server is told of: tasks have another form there."""
+    return {name: value for name, value in declared_extensions(capabilities).items() if name != TASKS}
 
 
 def requires_tasks(error: Mapping[str, Any]) -> bool:

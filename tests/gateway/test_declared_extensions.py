@@ -10,6 +10,7 @@ import pytest
 from tests.conftest import PEERS, OpenGateway, Server
 from tests.gateway.extensions_document import shows
 from tests.gateway.serving import META, Raw, raw_client, serve_http
+from tests.peers.counting_servers import CountingServer
 from tests.peers.declared_server import TALLY, DeclaredServer
 from wicket_mcp.extensions import APP_TYPE, SKILLS, TASKS, UI
 from wicket_mcp.upstream.declarations import MOST
@@ -39,15 +40,33 @@ async def house(open_gateway: OpenGateway, kind: str) -> AsyncGenerator[tuple[Ra
             yield client, gateway
 
 
-async def told(client: Raw, declared: Declared | None) -> Any:
-    """The extensions that the server was told of on the connection over which a call of this client came."""
+async def call(client: Raw, able: Declared | None, session: str = "") -> Any:
+    """The answer to a call of a modern client with these capabilities, or of a legacy one in its session."""
     tool = "x__echo" if "x__echo" in await names(client) else "x__seen"
-    able = {"extensions": declared} if declared is not None else {}
-    params = {"name": tool, "arguments": {"message": "x"}, "_meta": {**META, CAPABILITIES: able}}
-    routing = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": tool}
+    params: Declared = {"name": tool, "arguments": {"message": "x"}}
+    routing = {"Mcp-Session-Id": session}
+    if able is not None:
+        params["_meta"] = {**META, CAPABILITIES: able}
+        routing = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": tool}
     _, _, body = await client.post({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}, routing)
+    return body
+
+
+async def shake_hands(client: Raw, able: Declared) -> str:
+    """The session of a legacy client with these capabilities."""
+    hello = {"protocolVersion": "2025-11-25", "clientInfo": {"name": "t", "version": "1"}, "capabilities": able}
+    _, headers, _ = await client.post({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello})
+    return headers["Mcp-Session-Id"]
+
+
+def connected_with(body: Any) -> Any:
+    """The extensions that the server was told of on the connection over which a call came."""
     seen = body["result"]["structuredContent"]
     return (seen.get("capabilities") or seen["handshake"]["capabilities"]).get("extensions")
+
+
+async def told(client: Raw, declared: Declared | None) -> Any:
+    return connected_with(await call(client, {"extensions": declared} if declared is not None else {}))
 
 
 async def names(client: Raw) -> list[str]:
@@ -76,17 +95,9 @@ async def test_what_a_legacy_client_declared_for_its_session_reaches_a_legacy_se
     open_gateway: OpenGateway, kind: str
 ) -> None:
     async with house(open_gateway, kind) as (client, _):
-        tool = next(name for name in await names(client) if name in ("x__echo", "x__seen"))
         for depth in (1, 2):
-            hello: Declared = {"protocolVersion": "2025-11-25", "clientInfo": {"name": "t", "version": "1"}}
-            hello["capabilities"] = {"extensions": {TALLY: {"depth": depth}}}
-            _, headers, _ = await client.post({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello})
-            call = {"name": tool, "arguments": {"message": "x"}}
-            message = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call}
-            _, _, body = await client.post(message, {"Mcp-Session-Id": headers["Mcp-Session-Id"]})
-            seen = body["result"]["structuredContent"]
-            handshake = seen.get("capabilities") or seen["handshake"]["capabilities"]
-            assert handshake["extensions"] == {TALLY: {"depth": depth}}
+            session = await shake_hands(client, {"extensions": {TALLY: {"depth": depth}}})
+            assert connected_with(await call(client, None, session)) == {TALLY: {"depth": depth}}
 
 
 async def test_a_client_that_declares_what_we_do_shares_our_connection(open_gateway: OpenGateway) -> None:
@@ -104,19 +115,32 @@ async def test_a_client_that_declares_something_else_each_time_is_given_few_conn
         assert len(gateway.pool) <= MOST + 1
 
 
-async def test_a_server_that_uses_no_extension_has_one_connection_for_all(open_gateway: OpenGateway) -> None:
-    async with (
-        open_gateway({"x": {"command": sys.executable, "args": [str(PEERS / "legacy_tasks.py")]}}) as gateway,
-        serve_http(gateway, "flat") as address,
-        raw_client(address) as client,
-    ):
-        await gateway.tools()
-        several: list[Declared] = [{TALLY: {}}, {TALLY: {"depth": 1}}]
-        for declared in several:
-            meta = {**META, CAPABILITIES: {"extensions": declared}}
-            params: Declared = {"name": "x__job", "arguments": {}, "_meta": meta}
-            routing = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "x__job"}
-            message: Declared = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
-            _, _, body = await client.post(message, routing)
-            assert body["result"]["content"][0]["text"] == "done"
-        assert len(gateway.pool) == 1
+@shows("any", "declared by a client, passed to servers", clients="both", servers="legacy, without a sign of extensions")
+@pytest.mark.parametrize("kind", ["stdio", "http"])
+async def test_a_server_that_gives_no_sign_of_extensions_hears_of_them_with_each_request(
+    open_gateway: OpenGateway, kind: str
+) -> None:
+    async with CountingServer() as server:
+        servers: dict[str, Server] = {"x": {"url": server.url} if kind == "http" else extended("bare")}
+        async with (
+            open_gateway(servers) as gateway,
+            serve_http(gateway, "flat") as address,
+            raw_client(address) as client,
+        ):
+            await gateway.tools()
+
+            async def heard(body: Any) -> Any:
+                if kind == "http":
+                    meta = server.received[-1].body["params"].get("_meta", {})
+                else:
+                    meta = body["result"]["structuredContent"]["meta"]
+                return meta.get(CAPABILITIES)
+
+            several: list[Declared] = [{TALLY: {}}, {}, {TALLY: {"depth": 1}, **HOST, TASKS: {}}]
+            for declared in several:
+                told = {name: value for name, value in declared.items() if name != TASKS}
+                expected = {"extensions": told} if told else None
+                assert await heard(await call(client, {"extensions": declared})) == expected
+                session = await shake_hands(client, {"extensions": declared})
+                assert await heard(await call(client, None, session)) == expected
+            assert len(gateway.pool) == 1

@@ -2,6 +2,7 @@
 
 It declares the extension `com.example/tally`, whose method it answers with what it was sent; its tools have an
 interface in the way of MCP Apps, and one of them is for that interface only. `seen` tells what came with the call.
+If its NAME is `bare`, it gives no sign that it uses extensions.
 """
 
 import hashlib
@@ -80,7 +81,7 @@ class ExtendedServer:
 
     def greeting(self) -> Message:
         declared = {"com.example/tally": {"by": self.name}, "io.modelcontextprotocol/skills": {"directoryRead": True}}
-        known: Message = {"tools": {}, "resources": {}, "extensions": declared}
+        known: Message = {"tools": {}, "resources": {}, **({"extensions": declared} if self.name != "bare" else {})}
         info = {"name": self.name, "version": "1"}
         if self.era == "modern":
             return {"supportedVersions": ["2026-07-28"], "capabilities": known, "serverInfo": info}
@@ -95,6 +96,8 @@ class ExtendedServer:
         return {"uri": f"skill://{folder}/SKILL.md", "frontmatter": ABOUT, "resources": files, "vendor": 1}
 
     def tools(self) -> list[Message]:
+        if self.name == "bare":
+            return [{"name": "seen", "inputSchema": OBJECT}]
         opens = {"ui": {"resourceUri": PAGE, "vendor": 1}, "ui/resourceUri": PAGE, "com.example/mark": True}
         return [
             {

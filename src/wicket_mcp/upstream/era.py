@@ -12,10 +12,11 @@ from typing import Any
 import msgspec
 
 from wicket_mcp.errors import UNSUPPORTED_VERSION, Crashed, ProtocolViolation, Refused, Unavailable
-from wicket_mcp.extensions import AS_CLIENT
+from wicket_mcp.extensions import AS_CLIENT, legacy_extensions
 from wicket_mcp.model import (
     LATEST_LEGACY_VERSION,
     LEGACY_VERSIONS,
+    META_CAPABILITIES,
     META_SERVER_INFO,
     MODERN_VERSION,
     JsonObject,
@@ -90,15 +91,32 @@ class Session(msgspec.Struct):
         if self.greeting.protocol_version == MODERN_VERSION:
             carried = envelope(capabilities)
             params = {**params, "_meta": {**params["_meta"], **carried} if "_meta" in params else carried}
-        elif "inputResponses" in params:  # the replies were for us: the legacy era does not know them
-            params = {key: value for key, value in params.items() if key not in ("inputResponses", "requestState")}
+        else:
+            if "inputResponses" in params:  # the replies were for us: the legacy era does not know them
+                params = {key: value for key, value in params.items() if key not in ("inputResponses", "requestState")}
+            if capabilities:
+                params = _tell_extensions(params, capabilities)
         return self.connection.request(method, params, callbacks, headers)
 
     async def notify(self, method: str, params: JsonObject, capabilities: JsonObject | None = None) -> None:
         """Send a notification on behalf of a client with these capabilities."""
         if self.greeting.modern:
             params = {**params, "_meta": {**params.get("_meta", {}), **envelope(capabilities)}}
+        elif capabilities:
+            params = _tell_extensions(params, capabilities)
         await self.connection.notify(method, params)
+
+
+def _tell_extensions(params: JsonObject, capabilities: JsonObject) -> JsonObject:
+    """The parameters of a request to a legacy server, with the extensions that its client declares.
+
+    The server is told once for a connection, which clients may share: so each request says it too, under the key of
+    the modern era.
+    """
+    declared = legacy_extensions(capabilities)
+    if not declared:
+        return params
+    return {**params, "_meta": {**params.get("_meta", {}), META_CAPABILITIES: {"extensions": declared}}}
 
 
 async def negotiate(connection: Connection, server: str, capabilities: JsonObject = LEGACY_CAPABILITIES) -> Session:
