@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from tests.conformance.differences import Entry, Known, known
+from tests.conformance.extension_scenarios import SKILLS, SKILLS_CLIENT, TASKS
 from tests.conformance.suite import REVISIONS, ROOT
 
 FILE = ROOT / "docs" / "conformance.md"
@@ -60,6 +61,18 @@ automated browser that allows every request takes the place of the person.
 | --- | --- |
 """
 
+EXTENSIONS = """
+## Extensions
+
+The reference server and the SDK's client have neither tasks nor skills. These scenarios run against servers that have
+them ([`task_server.py`](../tests/conformance/task_server.py),
+[`skill_server.py`](../tests/conformance/skill_server.py)), and against Wicket in front of these. Every single check
+has the same outcome through Wicket as directly. In the client scenarios, the suite's server checks Wicket.
+
+| scenarios | direct | through Wicket |
+| --- | --- | --- |
+"""
+
 DIFFERENCES = """
 ## Differences
 
@@ -87,6 +100,8 @@ def page(facts: Known) -> str:
             *auth,
             AUTHORIZATION,
             *(_row(f"`{scenario}`", [checks]) for scenario, checks in facts.authorization.items()),
+            EXTENSIONS,
+            *_extensions(),
             DIFFERENCES,
             *_differences(facts.difference),
         ]
@@ -95,6 +110,12 @@ def page(facts: Known) -> str:
 
 def _row(first: str, cells: Iterable[str]) -> str:
     return f"| {' | '.join([first, *cells])} |\n"
+
+
+def _extensions() -> Iterator[str]:
+    for name, scenarios in (("`tasks-*`", TASKS), ("`sep-2640-skills-*`", SKILLS)):
+        yield _row(f"{name}, as a server", [f"{len(scenarios)} of {len(scenarios)}"] * 2)
+    yield _row("`sep-2640-client-*`, as a client", ["", f"{len(SKILLS_CLIENT)} of {len(SKILLS_CLIENT)}"])
 
 
 def _differences(entries: tuple[Entry, ...]) -> Iterator[str]:
