@@ -11,15 +11,20 @@ from tests.conftest import OpenGateway, peer
 from tests.gateway.serving import raw_client, serve_http
 from tests.peers.counting_servers import (
     AsksToWait,
+    AsksToWaitInModernEra,
     AsksToWaitOverSse,
     CountingServer,
     CountingSse,
     ForgetsSessions,
     ForgetsSseSessions,
+    HangsUpInCalls,
+    HangsUpInCallsInModernEra,
+    HangsUpInSseCalls,
     HangsUpWhenIdle,
+    HangsUpWhenIdleInModernEra,
     KnowsNoSession,
 )
-from wicket_mcp.errors import Unavailable
+from wicket_mcp.errors import Crashed, Unavailable
 from wicket_mcp.upstream.lifecycle import State
 
 
@@ -36,8 +41,11 @@ async def test_d17_a_session_that_the_server_forgot_is_opened_anew_and_nobody_no
         assert gateway.pool.state("x") == (State.READY, "")
 
 
-async def test_a_connection_that_the_server_closed_while_it_was_idle_is_opened_anew(open_gateway: OpenGateway) -> None:
-    async with HangsUpWhenIdle() as server, open_gateway({"x": {"url": server.url}}) as gateway:
+@pytest.mark.parametrize("kind", [HangsUpWhenIdle, HangsUpWhenIdleInModernEra])
+async def test_a_connection_that_the_server_closed_while_it_was_idle_is_opened_anew(
+    open_gateway: OpenGateway, kind: type[CountingServer]
+) -> None:
+    async with kind() as server, open_gateway({"x": {"url": server.url}}) as gateway:
         for number in range(5):
             await gateway.call("x.echo", {"message": str(number)})
             for _ in range(20):  # turns of the loop, in which its end is seen
@@ -56,11 +64,12 @@ async def test_a_stream_that_the_server_ended_while_it_was_idle_is_opened_anew(o
         assert server.executed == ["0", "1", "2"]
 
 
+@pytest.mark.parametrize("kind", ["LeavesAfterCalls", "LeavesAfterCallsInModernEra"])
 async def test_a_process_that_ended_while_it_was_idle_is_started_anew(
-    open_gateway: OpenGateway, tmp_path: Path
+    open_gateway: OpenGateway, tmp_path: Path, kind: str
 ) -> None:
     counted = tmp_path / "counted"
-    async with open_gateway({"x": peer("LeavesAfterCalls", env={"COUNTED": str(counted)})}) as gateway:
+    async with open_gateway({"x": peer(kind, env={"COUNTED": str(counted)})}) as gateway:
         for number in range(3):
             await gateway.call("x.echo", {"message": str(number)})
             while gateway.pool.state("x")[0] is State.READY:
@@ -78,11 +87,35 @@ async def test_a_server_that_forgets_at_once_is_asked_twice_and_no_more(open_gat
         assert server.executed == []
 
 
+@pytest.mark.parametrize("kind", [HangsUpInCalls, HangsUpInCallsInModernEra, HangsUpInSseCalls])
+async def test_a_call_that_a_server_ran_and_did_not_answer_is_not_sent_again(
+    open_gateway: OpenGateway, kind: type[CountingServer | CountingSse]
+) -> None:
+    async with kind() as server, open_gateway({"x": {"url": server.url}}) as gateway:
+        await gateway.tools()
+        with pytest.raises(Crashed):
+            await gateway.call("x.echo", {"message": "hello"})
+        assert server.executed == ["hello"]
+
+
+@pytest.mark.parametrize("kind", ["LeavesInCalls", "LeavesInCallsInModernEra"])
+async def test_a_call_that_a_process_ran_and_did_not_answer_is_not_sent_again(
+    open_gateway: OpenGateway, tmp_path: Path, kind: str
+) -> None:
+    counted = tmp_path / "counted"
+    async with open_gateway({"x": peer(kind, env={"COUNTED": str(counted)})}) as gateway:
+        with pytest.raises(Crashed):
+            await gateway.call("x.echo", {"message": "hello"})
+    assert counted.read_text().split() == ["hello"]
+
+
 def in_an_hour() -> str:
     return format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
 
 
-OVER = pytest.mark.parametrize("kind", [AsksToWait, AsksToWaitOverSse], ids=["http", "sse"])
+OVER = pytest.mark.parametrize(
+    "kind", [AsksToWait, AsksToWaitInModernEra, AsksToWaitOverSse], ids=["http", "modern http", "sse"]
+)
 
 
 @OVER

@@ -1,6 +1,7 @@
 """Servers over HTTP and SSE that count what they execute, each with one way to turn a call away before it runs.
 
-They speak the legacy era with sessions; `executed` has the message of every call of their tool `echo` that ran.
+They speak the legacy era with sessions, or the modern one (`InModernEra`); `executed` has the message of every call of
+their tool `echo` that ran.
 """
 
 import asyncio
@@ -55,6 +56,22 @@ class CountingServer(HttpPeer):
         send(writer, 200, JSON, request.answered({"content": [{"type": "text", "text": message}]}))
 
 
+class InModernEra(CountingServer):
+    """Mixed into another: the same in the modern era, which has no sessions."""
+
+    async def answer(self, request: Received, writer: asyncio.StreamWriter) -> None:
+        method, complete = request.rpc_method, {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+        known: dict[str, Any] = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}}
+        if method == "server/discover":
+            send(writer, 200, JSON, request.answered({**complete, **known}))
+        elif method == "tools/list":
+            send(writer, 200, JSON, request.answered({**complete, "tools": [ECHO]}))
+        elif method == "tools/call":
+            await self.call(request, writer)
+        else:
+            send(writer, 404, "", b"")
+
+
 class ForgetsSessions(CountingServer):
     """Forgets every session once a call has run in it, as a server does that restarts behind a load balancer."""
 
@@ -86,6 +103,22 @@ class AsksToWait(CountingServer):
         await super().call(request, writer)
 
 
+class AsksToWaitInModernEra(InModernEra, AsksToWait):
+    pass
+
+
+class HangsUpInCalls(CountingServer):
+    """Runs a call, and closes the connection instead of answering."""
+
+    async def call(self, request: Received, writer: asyncio.StreamWriter) -> None:
+        self.executed.append(request.body["params"]["arguments"]["message"])
+        writer.close()
+
+
+class HangsUpInCallsInModernEra(InModernEra, HangsUpInCalls):
+    pass
+
+
 class HangsUpWhenIdle(CountingServer):
     """Promises to keep the connection of a call open, and closes it when it has answered."""
 
@@ -94,6 +127,10 @@ class HangsUpWhenIdle(CountingServer):
         self.executed.append(message)
         body = request.answered({"content": [{"type": "text", "text": message}]})
         writer.write(f"HTTP/1.1 200 OK\r\nContent-Type: {JSON}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+
+
+class HangsUpWhenIdleInModernEra(InModernEra, HangsUpWhenIdle):
+    pass
 
 
 class CountingSse(HttpPeer):
@@ -138,6 +175,15 @@ class CountingSse(HttpPeer):
         self.executed.append(message)
         send(writer, 202, "", b"")
         stream.write(event(request.answered({"content": [{"type": "text", "text": message}]})))
+
+
+class HangsUpInSseCalls(CountingSse):
+    """Runs a call, and closes its stream instead of answering."""
+
+    async def call(self, request: Received, writer: asyncio.StreamWriter, stream: asyncio.StreamWriter) -> None:
+        self.executed.append(request.body["params"]["arguments"]["message"])
+        send(writer, 202, "", b"")
+        stream.close()
 
 
 class ForgetsSseSessions(CountingSse):

@@ -232,6 +232,22 @@ class Modern(Echo):
         super().answer(number, {"resultType": "complete", **result})
 
 
+class LeavesAfterCallsInModernEra(LeavesAfterCalls, Modern):
+    """Ends when it has answered a call, in the stateless era."""
+
+
+class LeavesInCalls(Counts):
+    """Ends when it has run a call, without an answer."""
+
+    def on_call(self, number: Any, name: str, arguments: Message, meta: Message) -> None:
+        self.count(arguments["message"])
+        os._exit(0)
+
+
+class LeavesInCallsInModernEra(LeavesInCalls, Modern):
+    """Ends when it has run a call, without an answer, in the stateless era."""
+
+
 class Mutates(Echo):
     """Offers what the file in the variable LISTING says at that moment: tools, prompts, templates; knows every name."""
 
