@@ -21,6 +21,7 @@ from wicket_mcp.calls.cache import Cache
 from wicket_mcp.calls.limits import ServerBuckets
 from wicket_mcp.calls.profile_budgets import ProfileBudgets
 from wicket_mcp.calls.watches import Watches
+from wicket_mcp.catalog.change_notices import ChangeNotices
 from wicket_mcp.catalog.snapshot import Snapshot, changed_tools
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.config.read.formats import load
@@ -78,6 +79,7 @@ class Gateway(Library):
         check(config)
         super().__init__(config, store)
         self.feed = Feed()
+        self._notices = ChangeNotices()
         self.scripting = Scripting(config.scripts)
         self.watches = Watches(self.catalogue, self.pool)
         self.audit_file = AuditFile(config)
@@ -372,6 +374,9 @@ class Gateway(Library):
         if event.method == "notifications/message":
             self.audit.hear(event.server, event.params["level"], event.params["data"])
             return
+        if event.method.endswith("/list_changed"):
+            config = self.pool.config(event.server)
+            self._notices.hear(event, shared=not event.session and config is not None and not config.is_per_user)
         super()._on_event(event)
         self.watches.hear(event)
         for hear in self.on_event:
@@ -395,7 +400,9 @@ class Gateway(Library):
             )
             if before != after:
                 kinds.append(kind)
-        self.feed.publish(kinds)
+        read = [name for name, listing in new.listings.items() if listing is not old.listings.get(name)]
+        notices = self._notices.take(read)
+        self.feed.publish([*kinds, *(notice.kind for notice in notices)], notices)
         for server, listing in new.listings.items():
             before = old.listings.get(server)
             if before is not None and (names := changed_tools(before.tools, listing.tools)):

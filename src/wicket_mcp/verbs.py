@@ -254,7 +254,11 @@ class Verbs:
         sent = {key: value for key, value in params.items() if key != "_meta"}
         name = as_text(params.get("taskId"))
         request = Request(method=method, caller=caller, params=sent, name=name, meta=meta, span=Span())
-        return self.rewrite(await self._pipeline(request))
+        answer = await self._pipeline(request)
+        body, server = answer.body, answer.request.server
+        if isinstance(body.get("result"), dict):  # a modern task has its result inside it
+            body = {**body, "result": self.addresses.rewrite_apps(body["result"], server)}
+        return self.addresses.rewrite_apps(body, server)
 
     async def capabilities(self, principal: Principal) -> JsonObject:
         """The extensions and unknown capabilities that clients see: ours, and those of known servers."""
@@ -283,7 +287,7 @@ class Verbs:
         result = await self._pipeline(request)
         if method == "resources/read" and as_text(result.request.params.get("uri")).startswith(SKILL_SCHEME):
             await self.skills.check(result.request.server, result.body)
-        return self.rewrite(result)
+        return self.addresses.rewrite_parts(result.body, result.request.server)
 
     async def get_skill(self, uri: str, caller: Caller, meta: Mapping[str, Any]) -> JsonObject:
         """A server's description of one of its skills, by the address that clients know. Raises UnknownName."""

@@ -3,7 +3,8 @@
     python -m tests.conformance.task_server --stdio
     python -m tests.conformance.task_server --http PORT      0 takes a free one; prints the address
 
-The SDK has no tasks, so this speaks the wire itself. `executed` in the result of `executions` counts what ran.
+The SDK has no tasks, so this speaks the wire itself. `executed` in the result of `executions` counts what ran. The
+task of `late` is not named before `release` is called.
 """
 
 import asyncio
@@ -80,6 +81,7 @@ class TaskServer:
         self.executed: list[str] = []
         self.cancelled: list[str] = []
         self._numbers = itertools.count(1)
+        self._released = asyncio.Event()
 
     async def answer(self, method: str, params: Message) -> Message:
         """The result. Raises Problem."""
@@ -124,6 +126,9 @@ class TaskServer:
             return text(f"Hello, {arguments.get('name')}!")
         if name == "executions":
             return text("", structuredContent={"executed": self.executed, "cancelled": self.cancelled})
+        if name == "release":
+            self._released.set()
+            return text("")
         if name not in WORK:
             raise Problem(-32602, f"Unknown tool: {name}")
         required = any(tool["name"] == name and tool.get("execution") for tool in TOOLS)
@@ -141,6 +146,8 @@ class TaskServer:
             return await WORK[name](task, arguments)
         self.tasks[task.id] = task
         task.work = asyncio.get_running_loop().create_task(self.run(task, WORK[name](task, arguments)))
+        if name == "late":
+            await self._released.wait()
         return {"resultType": "task", **task.shown()}
 
     async def run(self, task: Task, work: Awaitable[Message]) -> None:
@@ -162,6 +169,11 @@ def needs_tasks() -> Problem:
 async def slow_compute(task: Task, arguments: Message) -> Message:
     await asyncio.sleep(arguments.get("seconds", 0))
     return text(f"computed {arguments.get('label', '')}", _meta={"com.example/kept": True})
+
+
+async def late(task: Task, arguments: Message) -> Message:
+    await asyncio.Event().wait()
+    return {}
 
 
 async def failing_job(task: Task, arguments: Message) -> Message:
@@ -189,6 +201,7 @@ async def escalate(task: Task, arguments: Message) -> Message:
 
 WORK: dict[str, Callable[[Task, Message], Awaitable[Message]]] = {
     "slow_compute": slow_compute,
+    "late": late,
     "failing_job": failing_job,
     "protocol_error_job": protocol_error_job,
     "confirm_delete": confirm_delete,
@@ -198,7 +211,7 @@ WORK: dict[str, Callable[[Task, Message], Awaitable[Message]]] = {
 REQUIRED = ("failing_job", "test_tool_with_task")
 OBJECT: Message = {"type": "object"}
 TOOLS: list[Message] = [
-    *({"name": name, "inputSchema": OBJECT} for name in ("greet", "executions")),
+    *({"name": name, "inputSchema": OBJECT} for name in ("greet", "executions", "release")),
     *(
         {
             "name": name,

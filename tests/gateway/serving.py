@@ -118,9 +118,9 @@ class Command:
         self._number = 0
 
     @classmethod
-    async def start(cls, folder: Path, servers: dict[str, Server], *arguments: str) -> "Command":
+    async def start(cls, folder: Path, servers: dict[str, Server], *arguments: str, option: str = "") -> "Command":
         config = folder / "wicket.toml"
-        config.write_text(toml_of(servers))
+        config.write_text(f"{option}\n{toml_of(servers)}")
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",

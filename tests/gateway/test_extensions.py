@@ -2,6 +2,7 @@
 
 import re
 import sys
+from base64 import b64decode, b64encode
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -219,7 +220,7 @@ async def test_an_interface_is_read_and_linked_under_the_address_of_its_server(
         assert result["content"][1]["uri"] == "ui://two/board/main.html"
         assert result["content"][2] == {
             "type": "resource",
-            "resource": {"uri": "ui://two/board/main.html", "text": "x"},
+            "resource": {"uri": "ui://two/board/main.html", "mimeType": "text/plain", "text": "x"},
             "vendor": 1,
         }
         assert result["_meta"]["ui"] == {"resourceUri": "ui://two/board/main.html"}
@@ -330,6 +331,35 @@ async def test_an_app_inside_a_result_may_ask_nobody(open_gateway: OpenGateway) 
             client, "tools/call", {"name": "call_tool", "arguments": {"name": "one.open", "arguments": {"page": True}}}
         )
         assert plain["content"][-1]["resource"]["text"] == "<html>one</html>", "other clients get what the server sent"
+
+
+BLOB = b64encode(b"<html>hostile</html>").decode()
+DISGUISED: list[dict[str, Any]] = [
+    {"mimeType": "text/html"},
+    {"mimeType": "TEXT/HTML; Profile=MCP-App"},
+    {"mimeType": 'text/html;charset=utf-8;profile="mcp-app"'},
+    {"mimeType": None},
+    {"blob": BLOB},
+    {"mimeType": "text/html", "blob": BLOB},
+    {"blob": "not Base64"},
+]
+
+
+@shows("ui", "a page of another type, or in two forms, is confined too", clients="modern", servers="modern")
+@pytest.mark.parametrize("disguise", [*DISGUISED, {"mimeType": "text/plain"}], ids=str)
+async def test_an_interface_is_confined_whatever_type_its_server_gives_it(
+    open_gateway: OpenGateway, disguise: dict[str, Any]
+) -> None:
+    async with house(open_gateway, "modern") as client:
+        fields = {"com.example/content": disguise}
+        read = await ask(client, "resources/read", {"uri": "ui://one/board/main.html", **fields}, {UI: {}})
+        pages = [read["contents"][0]]
+        if disguise in DISGUISED:  # some hosts show what a result contains, if it is a page
+            call = {"name": "one__open", "arguments": {"page": True}, **fields}
+            pages.append((await ask(client, "tools/call", call, {UI: {}}))["content"][-1]["resource"])
+        for page in pages:
+            forms = [page["text"], *([b64decode(page["blob"]).decode()] if "blob" in page else [])]
+            assert all('"mark":"' in form and "<html>one" not in form for form in forms)
 
 
 # Skills, tool resolution

@@ -15,8 +15,9 @@ from tests.gateway.serving import Command, raw_client, serve_http, toml_of
 from wicket_mcp.app import Gateway
 from wicket_mcp.config.read.formats import load
 from wicket_mcp.errors import ConfigError, UnknownName
-from wicket_mcp.model import Changed
+from wicket_mcp.model import LOCAL
 from wicket_mcp.reload import needing_restart
+from wicket_mcp.surface.feed import Changes
 from wicket_mcp.upstream.lifecycle import State
 
 
@@ -233,13 +234,15 @@ async def test_a_server_that_is_to_start_at_once_now_does(config: Path) -> None:
 async def test_new_addresses_are_told_to_those_who_list_resources_and_prompts(config: Path) -> None:
     write(config, {"x": peer("Echo")})
     async with Gateway.open(config) as gateway:
-        told: asyncio.Future[frozenset[Changed]] = asyncio.get_running_loop().create_future()
+        told: asyncio.Future[Changes] = asyncio.get_running_loop().create_future()
         gateway.feed.subscribe(told.set_result)
         write(config, {"x": peer("Echo")}, "unprefixed = true")
         gateway.apply(load(config))
-        assert await told == {"groups", "menu", "tools", "resources", "prompts"}
-        assert gateway.protocol().changed_lists(await told) == ["groups", "prompts", "resources", "tools"]
-        assert gateway.protocol("native").changed_lists(await told) == ["groups", "prompts", "resources"], "tools stay"
+        changes = await told
+        assert changes.kinds == {"groups", "menu", "tools", "resources", "prompts"}
+        assert [*gateway.protocol().changed_lists(changes, LOCAL)] == ["groups", "prompts", "resources", "tools"]
+        native = gateway.protocol("native").changed_lists(changes, LOCAL)
+        assert [*native] == ["groups", "prompts", "resources"], "tools stay"
 
 
 async def test_a_file_that_is_gone_is_missed_in_the_log_only(config: Path, hear: Callable[[str], Heard]) -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import OpenGateway, Server
 from tests.gateway.extensions_document import shows
 from tests.gateway.serving import META, Command
-from tests.gateway.test_tasks import ABLE, CAPABILITIES, LEGACY, MODERN, house
+from tests.gateway.test_tasks import ABLE, CAPABILITIES, LEGACY, MODERN, house, shake_hands
 from tests.gateway.test_unknown_fields import Client
 from wicket_mcp.app import Gateway
 from wicket_mcp.extensions import TASKS
@@ -91,6 +91,57 @@ async def test_a_legacy_client(tmp_path: Path, server: str) -> None:
         while (seen := await client.ask("tasks/get", {"taskId": number})).get("status") == "working":
             pass
         assert seen["code"] == -32602
+
+
+@shows("tasks", "cancel while the server creates its task", clients="modern", servers="both, with tasks")
+@servers
+async def test_a_modern_client_cancels_a_task_that_its_server_has_not_named_yet(
+    open_gateway: OpenGateway, server: str
+) -> None:
+    async with house(open_gateway, {"x": SERVERS[server]}, "flat", promote_after=0.0) as at:
+        await at.gateway.tools()
+        number = (await at.call("x__late"))["taskId"]
+        while not await count(at.gateway, server, "executed"):
+            pass  # the test's own time limit is the deadline
+        await at.ask("tasks/cancel", {"taskId": number})
+        await at.settle(number, "cancelled")
+        await at.gateway.call("x.release")
+        while not await count(at.gateway, server, "cancelled"):
+            pass
+
+
+@shows("tasks", "cancel while the server creates its task", clients="legacy", servers="both, with tasks")
+@servers
+async def test_a_legacy_client_cancels_a_task_that_its_server_has_not_named_yet(
+    open_gateway: OpenGateway, server: str
+) -> None:
+    async with house(open_gateway, {"x": SERVERS[server]}, "flat") as at:
+        await at.gateway.tools()
+        client, _ = await shake_hands(at)
+        number = (await client.ask("tools/call", {"name": "x__late", "task": {}}))["task"]["taskId"]
+        while not await count(at.gateway, server, "executed"):
+            pass
+        assert (await client.ask("tasks/cancel", {"taskId": number}))["status"] == "cancelled"
+        await at.gateway.call("x.release")
+        while not await count(at.gateway, server, "cancelled"):
+            pass
+
+
+@shows("tasks", "expiry", clients="modern", servers="both, with tasks")
+@servers
+async def test_a_task_of_wicket_is_forgotten_when_its_time_is_over(open_gateway: OpenGateway, server: str) -> None:
+    async with house(open_gateway, {"x": SERVERS[server]}, "flat", promote_after=0.0) as at:
+        at.gateway.local_tasks.ttl = 1.0
+        name, arguments = ENDLESS[server]
+        created = await at.call(f"x__{name}", **arguments)
+        assert (created["status"], created["ttlMs"]) == ("working", 1000)
+        about = {"taskId": created["taskId"]}
+        while (seen := await at.ask("tasks/get", about)).get("status") == "working":
+            pass
+        assert seen["code"] == -32602
+        assert (await at.ask("tasks/cancel", about))["code"] == -32602
+        while not await count(at.gateway, server, "cancelled"):
+            pass
 
 
 @shows("tasks", "expiry at the server", clients="modern", servers="modern with tasks")

@@ -130,6 +130,20 @@ async def test_a_servers_task_survives_a_restart_of_ours(open_gateway: OpenGatew
             assert (await at.settle(number, "completed"))["result"]["content"][0]["text"] == "computed later"
 
 
+async def test_so_does_one_that_wicket_had_made_its_own_before_the_server_named_it(open_gateway: OpenGateway) -> None:
+    async with serving([sys.executable, *TASK_SERVER, "--http", "0"]) as url:
+        async with house(open_gateway, {"x": {"url": url}}, "flat", promote_after=0.0) as at:
+            number = (await at.call("x__confirm_delete", filename="a"))["taskId"]
+            await at.settle(number, "input_required")
+        async with house(open_gateway, {"x": {"url": url}}, "flat") as at:
+            asked = (await at.settle(number, "input_required"))["inputRequests"]
+            replies = {key: {"action": "accept", "content": {"confirm": True}} for key in asked}
+            await at.ask("tasks/update", {"taskId": number, "inputResponses": replies})
+            assert (await at.settle(number, "completed"))["result"]["content"][0]["text"] == "deleted: True"
+            counted = (await at.call("x__executions"))["structuredContent"]
+            assert (counted["executed"], counted["cancelled"]) == (["confirm_delete"], [])
+
+
 @shows("tasks", "after a restart of Wicket", clients="legacy", servers="modern with tasks")
 async def test_a_task_that_a_legacy_client_has_of_such_a_server_survives_a_restart_too(
     open_gateway: OpenGateway,
@@ -236,6 +250,20 @@ async def test_a_slow_call_of_a_server_without_tasks_becomes_one(open_gateway: O
         assert (await at.settle(cancelled, "cancelled"))["status"] == "cancelled"
         while (await at.gateway.call("x.calls"))["structuredContent"]["cancelled"] < 1:
             await asyncio.sleep(0)
+
+
+@shows("tasks", "expiry", clients="modern", servers="legacy without tasks")
+async def test_a_slow_call_that_became_a_task_is_cancelled_when_its_time_is_over(open_gateway: OpenGateway) -> None:
+    async with house(open_gateway, {"x": peer("Echo")}, "flat", promote_after=0.0) as at:
+        at.gateway.local_tasks.ttl = 1.0
+        number = (await at.call("x__slow"))["taskId"]
+        while (seen := await at.ask("tasks/get", {"taskId": number})).get("status") == "working":
+            pass  # the test's own time limit is the deadline
+        assert seen["code"] == -32602
+        while (await at.gateway.call("x.calls"))["structuredContent"]["cancelled"] < 1:
+            await asyncio.sleep(0)
+    async with house(open_gateway, {"x": peer("Echo")}, "flat") as at:
+        assert (await at.ask("tasks/get", {"taskId": number}))["code"] == -32602
 
 
 async def test_a_call_that_wants_to_hear_of_progress_stays_a_call(open_gateway: OpenGateway) -> None:

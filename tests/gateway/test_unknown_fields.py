@@ -21,7 +21,8 @@ NAMES = st.text("abcxyz-", min_size=1, max_size=6).map(lambda name: f"{PREFIX}x{
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**31), 2**31) | st.text(max_size=8),
     lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text("abc", min_size=1, max_size=3), inner, max_size=3)
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["a", "b", "uri", "text", "_meta"]), inner, max_size=3)
     ),
     max_leaves=6,
 )
@@ -92,6 +93,19 @@ class Client:
             body = await self._round(method, {**params, **again})
         return body
 
+    async def listen(self, uri: str) -> None:
+        """From now on it hears of changes of all lists, and of this resource."""
+        if not self.modern:
+            await self.ask("resources/subscribe", {"uri": uri})
+            return
+        wanted: Fields = {"resourceSubscriptions": [uri]}
+        wanted |= {f"{kind}ListChanged": True for kind in ("tools", "resources", "prompts")}
+        known: Fields = {"protocolVersion": "2026-07-28", "clientCapabilities": {}}
+        meta = {f"io.modelcontextprotocol/{key}": value for key, value in known.items()}
+        params = {"notifications": wanted, "_meta": meta}
+        self.command.send({"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params})
+        await self.hear("notifications/subscriptions/acknowledged")
+
     async def _round(self, method: str, params: Fields) -> Any:
         number = next(self._numbers)
         self.command.send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
@@ -112,13 +126,14 @@ class Client:
             for message in self.heard:
                 if message.get("method") == method:
                     self.heard.remove(message)
-                    return message["params"]
+                    return message.get("params", {})
             self.heard.append(await self.command.receive())
 
 
 @asynccontextmanager
-async def house(folder: Path, client: str, server: str) -> AsyncGenerator[Client]:
-    command = await Command.start(folder, {"x": MIRROR(server)}, "--dialect", "flat", "--no-daemon")
+async def house(folder: Path, client: str, server: str, option: str = "") -> AsyncGenerator[Client]:
+    servers = {"x": MIRROR(server)}
+    command = await Command.start(folder, servers, "--dialect", "flat", "--no-daemon", option=option)
     speaker = Client(client, command)
     await speaker.greet()
     await speaker.ask("resources/list", {})  # every list has been read
@@ -203,6 +218,24 @@ async def test_unknown_fields_of_requests_and_results_pass(tmp_path: Path, clien
         await hold(check, st.sampled_from(sorted(REQUESTS)), *[EXTRAS] * 5)
 
 
+@shows("any", "unknown parameters of lists, if one server is served as it is", clients="both", servers="both")
+@both_ways
+async def test_unknown_parameters_of_lists_reach_the_only_server(tmp_path: Path, client: str, server: str) -> None:
+    async with house(tmp_path, client, server, "unprefixed = true") as speaker:
+
+        async def check(method: str, sent: Fields, meta: Fields, result: Fields, inner: Fields, told: Fields) -> None:
+            say = {"result": result, "inner": inner, "meta": told}
+            body = await speaker.ask(method, {**sent, "_meta": meta, SAY: say})
+            assert body[HEARD] == {"params": sent, "meta": meta}
+            (entry,) = body[LISTED[method]]  # and nothing that its catalogue does not have
+            assert entry.items() >= {**KEPT, **inner}.items()
+            assert (unknown(body), unknown(body.get("_meta", {}))) == (result, told)
+            plain = await speaker.ask(method, {})
+            assert (HEARD in plain, len(plain[LISTED[method]])) == (False, 1)
+
+        await hold(check, st.sampled_from(sorted(LISTED)), *[EXTRAS] * 5)
+
+
 @shows("any", "unknown fields of servers' requests and of the answers", clients="both", servers="both")
 @both_ways
 async def test_unknown_fields_of_questions_and_answers_pass(tmp_path: Path, client: str, server: str) -> None:
@@ -230,25 +263,53 @@ async def test_unknown_fields_of_notifications_pass(tmp_path: Path, client: str,
     events = ("progress", "message", "resources/updated", f"{PREFIX}tick")
     uri = f"mcp://x/{WATCHED}"
     async with house(tmp_path, client, server) as speaker:
-        if speaker.modern:
-            wanted = {"notifications": {"resourceSubscriptions": [uri]}}
-            known: Fields = {"protocolVersion": "2026-07-28", "clientCapabilities": {}}
-            meta = {f"io.modelcontextprotocol/{key}": value for key, value in known.items()}
-            listen = {"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": {**wanted, "_meta": meta}}
-            speaker.command.send(listen)
-            await speaker.hear("notifications/subscriptions/acknowledged")
-        else:
-            await speaker.ask("resources/subscribe", {"uri": uri})
+        await speaker.listen(uri)
 
-        async def check(event: str, fields: Fields) -> None:
-            say = {"notify": [[event, fields]]}
-            call = {"name": "x__mirror", "arguments": {}, "_meta": {"progressToken": "p"}, SAY: say}
-            await speaker.ask("tools/call", call)
+        async def check(event: str, fields: Fields, meta: Fields) -> None:
+            said = {**fields, **({"_meta": meta} if meta else {})}
+            call = {"name": "x__mirror", "arguments": {}, "_meta": {"progressToken": "p"}}
+            await speaker.ask("tools/call", {**call, SAY: {"notify": [[event, said]]}})
             told = await speaker.hear(f"notifications/{event}")
-            assert unknown(told) == fields
+            assert (unknown(told), unknown(told.get("_meta", {}))) == (fields, meta)
             assert told.get("uri", uri) == uri
 
-        await hold(check, st.sampled_from(events), EXTRAS)
+        await hold(check, st.sampled_from(events), *[EXTRAS] * 2)
+
+
+@shows("any", "unknown fields of list_changed", clients="both", servers="both")
+@both_ways
+async def test_unknown_fields_of_changes_of_lists_pass(tmp_path: Path, client: str, server: str) -> None:
+    async with house(tmp_path, client, server) as speaker:
+        await speaker.listen(f"mcp://x/{WATCHED}")
+
+        async def check(*generated: tuple[Fields, Fields]) -> None:
+            said = dict(zip(("tools", "resources", "prompts"), generated, strict=True))
+            notify = [
+                [f"{kind}/list_changed", {**fields, **({"_meta": meta} if meta else {})}]
+                for kind, (fields, meta) in said.items()
+            ]
+            await speaker.ask("tools/call", {"name": "x__mirror", "arguments": {}, SAY: {"notify": notify}})
+            for kind, (fields, meta) in said.items():
+                while not unknown(told := await speaker.hear(f"notifications/{kind}/list_changed")):
+                    pass  # of a list that Wicket has read for the first time
+                assert (unknown(told), unknown(told.get("_meta", {}))) == (fields, meta)
+
+        some = st.dictionaries(NAMES, VALUES, min_size=1, max_size=3)
+        await hold(check, *[st.tuples(some, EXTRAS)] * 3, examples=3)
+
+
+@shows("any", "unknown fields of errors", clients="both", servers="both")
+@both_ways
+async def test_unknown_fields_of_errors_pass(tmp_path: Path, client: str, server: str) -> None:
+    async with house(tmp_path, client, server) as speaker:
+
+        async def check(method: str, beside: Fields, data: Fields, code: int) -> None:
+            error = {"code": code, "message": "no", "data": data, **beside}
+            told = await speaker.ask(method, {**REQUESTS[method][0], SAY: {"error": error}})
+            assert told == error
+
+        codes = st.sampled_from([-32603, -32000, 7])
+        await hold(check, st.sampled_from(sorted(REQUESTS)), EXTRAS, EXTRAS, codes)
 
 
 @shows("any", "unknown fields of tasks", clients="modern", servers="modern")

@@ -2,6 +2,7 @@
 
 It declares the extension `com.example/tally`, whose method it answers with what it was sent; its tools have an
 interface in the way of MCP Apps, and one of them is for that interface only. `seen` tells what came with the call.
+A page is read with other fields if the request names some in `com.example/content`.
 If its NAME is `bare`, it gives no sign that it uses extensions.
 """
 
@@ -66,8 +67,9 @@ class ExtendedServer:
             return {"contents": [{"uri": params["uri"], "mimeType": "text/markdown", "text": text}]}
         if method == "resources/read":
             ui = {"csp": {"connectDomains": ["https://example.com"]}, "domain": "x"}
-            page = {"uri": params["uri"], "mimeType": "text/html;profile=mcp-app", "_meta": {"ui": ui}}
-            return {"contents": [{**page, "text": f"<html>{self.name}</html>"}], "vendor": {"kept": 1}}
+            page: Message = {"uri": params["uri"], "mimeType": "text/html;profile=mcp-app", "_meta": {"ui": ui}}
+            page["text"] = f"<html>{self.name}</html>"
+            return {"contents": [{**page, **params.get("com.example/content", {})}], "vendor": {"kept": 1}}
         if method == "skills/list":
             large = [self.skill("large", 513)] if self.name == "large" else []
             return {"skills": [self.skill(), *large], "ttlMs": 60_000, "cacheScope": "public"}
@@ -122,9 +124,11 @@ class ExtendedServer:
         content: list[Message] = [{"type": "text", "text": name}]
         if name == "open":
             content.append({"type": "resource_link", "uri": PAGE, "name": "main"})
-            content.append({"type": "resource", "resource": {"uri": PAGE, "text": "x"}, "vendor": 1})
+            plain = {"uri": PAGE, "mimeType": "text/plain", "text": "x"}
+            content.append({"type": "resource", "resource": plain, "vendor": 1})
         if params.get("arguments", {}).get("page"):
             page = {"uri": PAGE, "mimeType": "text/html;profile=mcp-app", "text": f"<html>{self.name}</html>"}
+            page |= params.get("com.example/content", {})
             content.append({"type": "resource", "resource": page})
         ui = {"_meta": {"ui": {"resourceUri": PAGE}, "com.example/mark": 2}} if name == "open" else {}
         return {

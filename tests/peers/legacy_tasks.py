@@ -1,7 +1,8 @@
 """A legacy server (2025-11-25) whose tools can only be called as tasks, on raw JSON-RPC over its pipes.
 
 `job` is done after two looks at it; `ask_job` wants input, and asks for it while its result is waited for; `endless`
-works until it is cancelled. `counts`, a plain tool, tells how many were made and how many cancelled.
+works until it is cancelled; `late` does too, and is not answered with its task before `release`, a plain tool, is
+called. `counts`, another, tells how many were made and how many cancelled.
 """
 
 import json
@@ -13,13 +14,14 @@ RELATED = "io.modelcontextprotocol/related-task"
 AS_TASK: Message = {"inputSchema": {"type": "object"}, "execution": {"taskSupport": "required"}}
 
 
-COUNTS: Message = {"name": "counts", "inputSchema": {"type": "object"}}
+PLAIN: list[Message] = [{"name": name, "inputSchema": {"type": "object"}} for name in ("counts", "release")]
 
 
 class LegacyTasks:
     def __init__(self) -> None:
         self.tasks: dict[str, Message] = {}
         self.waiting: dict[str, Any] = {}
+        self.late: dict[Any, Message] = {}
 
     def run(self) -> None:
         for line in sys.stdin.buffer:
@@ -43,7 +45,8 @@ class LegacyTasks:
             self.answer(number, {"protocolVersion": "2025-11-25", "capabilities": known, "serverInfo": info})
         elif method == "tools/list":
             self.answer(
-                number, {"tools": [*({"name": name, **AS_TASK} for name in ("job", "ask_job", "endless")), COUNTS]}
+                number,
+                {"tools": [*({"name": name, **AS_TASK} for name in ("job", "ask_job", "endless", "late")), *PLAIN]},
             )
         elif method == "tools/call" and "task" in params:
             task: Message = {
@@ -55,11 +58,19 @@ class LegacyTasks:
                 "pollInterval": 20,
             }
             self.tasks[task["taskId"]] = {**task, "tool": params["name"], "looks": 0}
-            self.answer(number, {"task": task})
+            if params["name"] == "late":
+                self.late[number] = task
+            else:
+                self.answer(number, {"task": task})
+        elif method == "tools/call" and params["name"] == "release":
+            while self.late:
+                held, task = self.late.popitem()
+                self.answer(held, {"task": task})
+            self.answer(number, {"content": []})
         elif method == "tasks/get":
             task = self.tasks[params["taskId"]]
             task["looks"] += 1
-            if task["looks"] >= 2 and task["tool"] != "endless":
+            if task["looks"] >= 2 and task["tool"] not in ("endless", "late"):
                 task["status"] = "completed" if task["tool"] == "job" else "input_required"
             self.answer(number, {key: value for key, value in task.items() if key not in ("tool", "looks")})
         elif method == "tasks/cancel":

@@ -74,7 +74,8 @@ class LivePages(ExtendedServer):  # pyright: ignore[reportUntypedBaseClass]
         if method == "resources/read" and params["uri"] == PAGE:
             script = SCRIPT.replace("EVADE", self.evade).replace("OTHER", self.other).replace("PAGE", PAGE)
             page = f"<!doctype html><html><head></head><body><script>{script}</script></body></html>"
-            return {"contents": [{"uri": PAGE, "mimeType": "text/html;profile=mcp-app", "text": page}]}
+            kind = "text/plain" if self.evade else "text/html;profile=mcp-app"  # some hosts show any type
+            return {"contents": [{"uri": PAGE, "mimeType": kind, "text": page}]}
         return super().answer(method, params)
 
     def tools(self) -> list[Message]:

@@ -1,9 +1,9 @@
 """A server that says what it is told to, with fields that nobody knows: `python mirror_server.py legacy|modern`.
 
 A request brings in the field SAY what to add to the answer: to its top (`result`), to what is inside it (`inner`), to
-its `_meta`; which notifications to send before it (`notify`), and what to ask the client first (`ask`). The answer
-tells, under HEARD, which fields and which `_meta` nobody knows came with the request, and under ANSWERED what the
-client answered.
+its `_meta`; which notifications to send before it (`notify`), what to ask the client first (`ask`), and which `error`
+to give instead. The answer tells, under HEARD, which fields and which `_meta` nobody knows came with the request, and
+under ANSWERED what the client answered.
 """
 
 import json
@@ -63,9 +63,11 @@ class Mirror:
                 tag = {SUBSCRIPTION: self.listening}
                 self.notify("subscriptions/acknowledged", {"notifications": {}, "_meta": tag})
                 continue
-            result = self.greet(method) or self.list(method) or self.answer(method, params)
+            result = self.greet(method) or self.list(method, params) or self.answer(method, params)
             outcome: Message = {"error": {"code": -32601, "message": "unknown", **KEPT}}
-            if result is not None:
+            if "error" in params.get(SAY, {}):
+                outcome = {"error": params[SAY]["error"]}
+            elif result is not None:
                 outcome = {"result": {"resultType": "complete", **result} if self.modern else result}
             self.send({"jsonrpc": "2.0", "id": message["id"], **outcome})
 
@@ -90,11 +92,17 @@ class Mirror:
             return {**about, "protocolVersion": "2025-11-25"}
         return None
 
-    def list(self, method: str) -> Message | None:
+    def list(self, method: str, params: Message) -> Message | None:
         kinds = {"resources/templates/list": "resourceTemplates"}
         kind = kinds.get(method, method.removesuffix("/list"))
-        known = method.endswith("/list") and kind in LISTS
-        return {**self.beside.get(kind, {}), kind: LISTS[kind]} if known else None
+        if not method.endswith("/list") or kind not in LISTS:
+            return None
+        say: Message = params.get(SAY, {})
+        heard = {HEARD: {"params": unknown(params), "meta": unknown(params.get("_meta", {}))}} if say else {}
+        hidden: Message = {"name": "hidden", "uri": "mirror://hidden", "uriTemplate": "hidden://{x}", "inputSchema": {}}
+        entries = [*([hidden] if say else []), *({**entry, **say.get("inner", {})} for entry in LISTS[kind])]
+        meta = {"_meta": say["meta"]} if say.get("meta") else {}
+        return {**self.beside.get(kind, {}), kind: entries, **heard, **say.get("result", {}), **meta}
 
     def answer(self, method: str, params: Message) -> Message | None:
         say: Message = params.get(SAY, {})
@@ -124,9 +132,10 @@ class Mirror:
             fields = {**fields, "progressToken": params["_meta"]["progressToken"], "progress": 1}
         elif event == "message":
             fields = {**fields, "level": "error", "data": "x"}
-        elif event == "resources/updated":
-            tag = {"_meta": {SUBSCRIPTION: self.listening}} if self.modern else {}
-            fields = {**fields, "uri": WATCHED, **tag}
+        elif event == "resources/updated" or event.endswith("/list_changed"):
+            fields = {**fields, **({"uri": WATCHED} if event == "resources/updated" else {})}
+            if self.modern:
+                fields["_meta"] = {**fields.get("_meta", {}), SUBSCRIPTION: self.listening}
         self.notify(event, fields)
 
     def body(self, method: str, params: Message, inner: Message) -> Message | None:

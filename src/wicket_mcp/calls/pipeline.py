@@ -45,6 +45,7 @@ from wicket_mcp.trust.pins import holds
 
 EXTENSION = "*"
 """Stands for every method that Wicket does not know."""
+LIST_METHODS = ("tools/list", "resources/list", "resources/templates/list", "prompts/list", "skills/list")
 TASK_METHODS = ("tasks/get", "tasks/update", "tasks/cancel", "tasks/result")
 
 
@@ -80,7 +81,7 @@ class Pipeline:
         self._parts = parts
         self._outermost = [audit(parts.audit)] if parts.trace is None else [parts.trace, audit(parts.audit)]
         self._servers: dict[str, tuple[ServerConfig, Handler, Handler]] = {}
-        self._following = follow_tasks(parts.task_ids)(parts.forward)
+        self._following = follow_tasks(parts.task_ids, parts.catalogue.has_tasks)(parts.forward)
         self._owner = self._stacks(owner=True)
         self._others = self._stacks(owner=False)
 
@@ -97,6 +98,7 @@ class Pipeline:
         by_server = self._to_server
         resources = resolve_resource(parts.addresses)
         tasks = resolve_task(parts.task_ids)
+        extension = resolve_extension(parts.catalogue, parts.addresses)
         stack = partial(self._stack, owner=owner)
         return {
             "tools/call": stack("invoke", "calling tools", resolve_tool(parts.catalogue), by_server),
@@ -109,9 +111,8 @@ class Pipeline:
             "resources/directory/read": stack("invoke", "reading a server's resources", resources, by_server),
             "skills/get": stack("discover", "reading about skills", resources, by_server),
             **dict.fromkeys(TASK_METHODS, stack("invoke", "following a task", tasks, by_server)),
-            EXTENSION: stack(
-                "invoke", "using a server's extension", resolve_extension(parts.catalogue, parts.addresses), by_server
-            ),
+            **dict.fromkeys(LIST_METHODS, stack("discover", "listing what a server offers", extension, by_server)),
+            EXTENSION: stack("invoke", "using a server's extension", extension, by_server),
         }
 
     def guard(self, inner: Handler) -> Handler:

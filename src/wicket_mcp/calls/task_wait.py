@@ -58,7 +58,7 @@ async def wait_for_task(server: str, created: JsonObject, send: Send, ask: Ask) 
             task = await send("tasks/get", {"taskId": number})
         return await _take_result(server, task, number, send, legacy=legacy)
     except asyncio.CancelledError:
-        await run_uninterrupted(_cancel(number, send))
+        await run_uninterrupted(cancel_task(number, send))
         raise
 
 
@@ -85,7 +85,8 @@ async def _answer(task: JsonObject, number: str, send: Send, ask: Ask) -> None:
         await asyncio.sleep(_pause(task))
 
 
-async def _cancel(number: str, send: Send) -> None:
+async def cancel_task(number: str, send: Send) -> None:
+    """Cancel a server's task if it can be cancelled still."""
     try:
         await send("tasks/cancel", {"taskId": number})
     except WicketError:

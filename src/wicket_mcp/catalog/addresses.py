@@ -5,9 +5,11 @@ name>`. With `unprefixed`, for a gateway with a single server, names stay unchan
 through the pipeline.
 """
 
+from collections.abc import Collection
 from typing import Any
 
 from wicket_mcp.catalog.catalogue import Catalogue
+from wicket_mcp.catalog.change_notices import Notice
 from wicket_mcp.catalog.list_fields import combine
 from wicket_mcp.catalog.shares import narrow, shares_of
 from wicket_mcp.catalog.snapshot import Snapshot
@@ -20,6 +22,8 @@ from wicket_mcp.trust.policy import scope_hint
 SCHEME = "mcp://"
 OWN_SCHEMES = (APP_SCHEME, SKILL_SCHEME)
 """Schemes that are kept, with the server as the first part of the address."""
+_PARTS = ("contents", "messages", "content", "resource", "resources")
+"""Fields of the protocol whose values have addresses of resources."""
 
 
 class Addresses:
@@ -70,6 +74,14 @@ class Addresses:
         visible = self._visible(principal)
         return combine({server: pages for server, listing in visible.items() if (pages := listing.fields.get(kind))})
 
+    def may_hear(self, principal: Principal, notice: Notice) -> bool:
+        """Whether `principal` may be told what a server said about its lists."""
+        return (
+            notice.owner in ("", principal.name)
+            and principal.may("discover")
+            and self._serves(notice.server, principal)
+        )
+
     # Resolving names
 
     def locate(self, uri: str, principal: Principal) -> tuple[str, str]:
@@ -115,6 +127,12 @@ class Addresses:
         """`body` with resource addresses as clients see them."""
         return body if self.unprefixed else as_object(self._rewrite(body, server))
 
+    def rewrite_parts(self, body: JsonObject, server: str) -> JsonObject:
+        """A resource, prompt or directory with addresses as clients see them; fields that we do not know stay as they
+        are.
+        """
+        return body if self.unprefixed else as_object(self._rewrite(body, server, _PARTS))
+
     def rewrite_apps(self, body: JsonObject, server: str) -> JsonObject:
         """A tool's definition or result with interface addresses as clients see them, and nothing else changed."""
         if self.unprefixed:
@@ -144,12 +162,16 @@ class Addresses:
             meta = {**meta, OLD_RESOURCE_KEY: self.address(server, as_text(meta[OLD_RESOURCE_KEY]))}
         return meta
 
-    def _rewrite(self, value: Any, server: str) -> Any:
+    def _rewrite(self, value: Any, server: str, within: Collection[str] | None = None) -> Any:
+        """`value` with every address in it, or with those in the fields of the names `within`."""
         if isinstance(value, list):
-            return [self._rewrite(item, server) for item in as_list(value)]
+            return [self._rewrite(item, server, within) for item in as_list(value)]
         if not isinstance(value, dict):
             return value
-        fields = {key: self._rewrite(item, server) for key, item in as_object(value).items()}
+        fields = {
+            key: self._rewrite(item, server, within) if within is None or key in within else item
+            for key, item in as_object(value).items()
+        }
         if isinstance(fields.get("uri"), str):
             fields["uri"] = self.address(server, fields["uri"])
         return fields

@@ -20,6 +20,7 @@ from wicket_mcp.catalog.snapshot import Snapshot
 from wicket_mcp.catalog.view import View
 from wicket_mcp.config.model.config import LimitsConfig, ProfileConfig, ServerConfig
 from wicket_mcp.errors import CannotStart, ConfigError, NeedsSignIn, Unavailable, UnknownName, WicketError
+from wicket_mcp.extensions import TASKS, declares
 from wicket_mcp.lanes import Lane
 from wicket_mcp.model import LOCAL, JsonObject, Listing, Principal, Tool
 from wicket_mcp.request import GATEWAY, Handler, internal
@@ -271,6 +272,11 @@ class Catalogue:
         if not view.is_quick(name):
             await self._lookups.compute(principal.name, view.prepare)
         return view.resolve(name, suggest=False)
+
+    def has_tasks(self, server: str) -> bool:
+        """Whether a server declares that it may answer calls with tasks."""
+        listing = self.now.listings.get(server)
+        return listing is not None and declares(listing.capabilities, TASKS)
 
     def server(self, name: str) -> ServerConfig:
         """The configuration of the server that `name` means. Raises UnknownName with similar names."""

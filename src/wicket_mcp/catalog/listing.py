@@ -26,7 +26,7 @@ MAX_LISTING_BYTES = 32 * 1024**2  # of all lists of a server together
 async def read_listing(server: str, greeting: Greeting, ask: Ask, max_tools: int, max_pages: int) -> Listing:
     """Ask `server` for all its lists. Raises what `ask` raises for tools; the other lists are optional."""
     offered = greeting.capabilities
-    pages = _Pages(ask, max_tools, max_pages)
+    pages = PageReader(ask, max_tools, max_pages)
     if greeting.fields and not exceeds([greeting.fields]):
         pages.fields["server"] = (greeting.fields,)
     raw_tools = await pages.read("tools/list", "tools")
@@ -54,7 +54,7 @@ async def read_listing(server: str, greeting: Greeting, ask: Ask, max_tools: int
     )
 
 
-class _Pages:
+class PageReader:
     """Follows cursors within limits, and records what was cut, unknown fields and how long the answers are valid."""
 
     def __init__(self, ask: Ask, max_items: int, max_pages: int) -> None:

@@ -4,7 +4,7 @@ Questions to a legacy client go through the JSON-RPC peer (`rpc.py`) that all it
 arrive in other HTTP requests. Created by the protocol's handlers (`protocol.py`).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -98,11 +98,13 @@ class LegacyClient:
     def resource_updated(self, uri: str, notice: JsonObject) -> None:
         self.push({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {**notice, "uri": uri}})
 
-    def list_changed(self, kinds: Iterable[ListKind]) -> None:
-        for kind in kinds:
+    def list_changed(self, lists: Mapping[ListKind, JsonObject]) -> None:
+        """Tell the client that these lists have changed, with what servers said about it."""
+        for kind, said in lists.items():
             if kind == "groups" and not declares(self.capabilities, GROUPS):
                 continue
-            self.push({"jsonrpc": "2.0", "method": f"notifications/{kind}/list_changed"})
+            params = {"params": said} if said else {}
+            self.push({"jsonrpc": "2.0", "method": f"notifications/{kind}/list_changed", **params})
 
     def leave(self) -> None:
         """The client has disconnected: end its subscriptions."""

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 from wicket_mcp.budget import MAX_WATCHED
 from wicket_mcp.dialects import own_completion, own_prompts, own_resources
 from wicket_mcp.errors import INVALID_PARAMS, RESOURCE_NOT_FOUND_LEGACY, Refused, UnknownName
-from wicket_mcp.extensions import APP_SCHEME, GROUPS, UI, declares
+from wicket_mcp.extensions import GROUPS, UI, declares
 from wicket_mcp.model import Caller, JsonObject, as_object
 from wicket_mcp.surface.answers import build_page, not_found
+from wicket_mcp.surface.asked_lists import List, ask_server
 from wicket_mcp.surface.problems import RpcProblem
 from wicket_mcp.trust.policy import demand
 
@@ -26,8 +27,9 @@ async def list_resources(protocol: "Protocol", request: "Request", caller: Calle
         *protocol.own(own_resources.list_resources),
         *(await protocol.verbs.addresses.resources(caller.principal) if _lists_servers(protocol, caller) else ()),
     ]
-    fields = protocol.verbs.addresses.fields("resources", caller.principal)
-    return build_page(request, "resources", resources, "uri", fields=fields)
+    known = List(resources, protocol.verbs.addresses.fields("resources", caller.principal))
+    entries, fields = await ask_server(protocol, request, caller, "resources", "uri", known)
+    return build_page(request, "resources", entries, "uri", fields=fields)
 
 
 async def list_templates(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
@@ -36,8 +38,9 @@ async def list_templates(protocol: "Protocol", request: "Request", caller: Calle
         *protocol.own(own_resources.list_templates),
         *await protocol.verbs.addresses.templates(caller.principal),
     ]
-    fields = protocol.verbs.addresses.fields("templates", caller.principal)
-    return build_page(request, "resourceTemplates", templates, "uriTemplate", fields=fields)
+    known = List(templates, protocol.verbs.addresses.fields("templates", caller.principal))
+    entries, fields = await ask_server(protocol, request, caller, "resourceTemplates", "uriTemplate", known)
+    return build_page(request, "resourceTemplates", entries, "uriTemplate", fields=fields)
 
 
 async def read_resource(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
@@ -45,7 +48,7 @@ async def read_resource(protocol: "Protocol", request: "Request", caller: Caller
     try:
         own = None if protocol.unprefixed else await own_resources.read(protocol.verbs, caller, uri)
         body = own or await protocol.verbs.read_resource(uri, caller, request.meta, resume, request.unknown)
-        if uri.startswith(APP_SCHEME) and declares(caller.capabilities, UI):
+        if own is None and caller.capabilities and declares(caller.capabilities, UI):
             from wicket_mcp.surface import app_pages  # noqa: PLC0415  (few clients show interfaces)
 
             body = await app_pages.confine_read(protocol.verbs, caller, uri, body)
@@ -79,8 +82,9 @@ async def list_prompts(protocol: "Protocol", request: "Request", caller: Caller,
         *protocol.own(own_prompts.list_prompts),
         *(await protocol.verbs.addresses.prompts(caller.principal) if _lists_servers(protocol, caller) else ()),
     ]
-    fields = protocol.verbs.addresses.fields("prompts", caller.principal)
-    return build_page(request, "prompts", prompts, "name", fields=fields)
+    known = List(prompts, protocol.verbs.addresses.fields("prompts", caller.principal))
+    entries, fields = await ask_server(protocol, request, caller, "prompts", "name", known)
+    return build_page(request, "prompts", entries, "name", fields=fields)
 
 
 async def get_prompt(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:

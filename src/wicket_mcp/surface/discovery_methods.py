@@ -11,6 +11,7 @@ from wicket_mcp.catalog.skills import rewrite_skill
 from wicket_mcp.errors import INVALID_PARAMS, UnknownName
 from wicket_mcp.model import Caller, JsonObject, as_object, as_text
 from wicket_mcp.surface.answers import build_page
+from wicket_mcp.surface.asked_lists import List, ask_server
 from wicket_mcp.surface.problems import RpcProblem
 from wicket_mcp.trust.policy import demand
 
@@ -26,8 +27,9 @@ async def list_skills(protocol: "Protocol", request: "Request", caller: Caller, 
     skills = [
         rewrite_skill(verbs.addresses, server, entry) for server, entry in await verbs.skills.entries(caller.principal)
     ]
-    fields = combine(verbs.skills.fields(caller.principal))
-    return build_page(request, "skills", skills, "uri", fields=fields)
+    known = List(skills, combine(verbs.skills.fields(caller.principal)))
+    entries, fields = await ask_server(protocol, request, caller, "skills", "uri", known)
+    return build_page(request, "skills", entries, "uri", fields=fields)
 
 
 async def get_skill(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:

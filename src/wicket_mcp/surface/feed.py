@@ -5,12 +5,23 @@ The catalogue may change a thousand times a second; a client is notified once pe
 
 import asyncio
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
+from wicket_mcp.catalog.change_notices import Notice
 from wicket_mcp.model import Changed
 
 PAUSE = 0.5
 
-Listener = Callable[[frozenset[Changed]], None]
+
+class Changes(NamedTuple):
+    """What clients are told of at once."""
+
+    kinds: frozenset[Changed]
+    notices: tuple[Notice, ...] = ()
+    """What the servers said about it that only clients may understand."""
+
+
+Listener = Callable[[Changes], None]
 
 
 class Feed:
@@ -19,11 +30,13 @@ class Feed:
     def __init__(self) -> None:
         self._listeners: dict[object, Listener] = {}
         self._waiting: set[Changed] = set()
+        self._notices: list[Notice] = []
         self._timer: asyncio.TimerHandle | None = None
         self._notified_at = float("-inf")
 
-    def publish(self, changes: Iterable[Changed]) -> None:
+    def publish(self, changes: Iterable[Changed], notices: Iterable[Notice] = ()) -> None:
         self._waiting |= set(changes)
+        self._notices += notices
         if self._waiting and self._timer is None:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_at(max(loop.time(), self._notified_at + PAUSE), self._notify)
@@ -35,7 +48,7 @@ class Feed:
         return lambda: (self._listeners.pop(key, None), None)[1]
 
     def _notify(self) -> None:
-        changes, self._waiting = frozenset(self._waiting), set()
+        changes, self._waiting, self._notices = Changes(frozenset(self._waiting), tuple(self._notices)), set(), []
         self._timer = None
         self._notified_at = asyncio.get_running_loop().time()
         for listener in list(self._listeners.values()):

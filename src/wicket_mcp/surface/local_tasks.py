@@ -114,6 +114,8 @@ class LocalTasks:
         self._store = store
         self.promote_after = promote_after
         """Seconds after which a call of a client that supports tasks becomes one."""
+        self.ttl = TTL
+        """Seconds for which a task is kept if its client does not say how long."""
         self._tasks: dict[str, LocalTask] = {}
         self._running = Tasks()
 
@@ -121,11 +123,12 @@ class LocalTasks:
         return len(self._tasks)
 
     async def start(
-        self, principal: Principal, work: Work, ttl: float = TTL, followed: Followed | None = None
+        self, principal: Principal, work: Work, ttl: float | None = None, followed: Followed | None = None
     ) -> LocalTask:
         """Begin `work` as a task that is recorded at once and survives a restart. Raises Overloaded."""
         self._make_room(principal)
-        task = LocalTask(secrets.token_urlsafe(16), principal, min(max(ttl, 1.0), LONGEST_TTL))
+        seconds = min(max(self.ttl if ttl is None else ttl, 1.0), LONGEST_TTL)
+        task = LocalTask(secrets.token_urlsafe(16), principal, seconds)
         task.followed = followed or task.followed
         self._know(task, task.ttl)
         self.resume(task, work)

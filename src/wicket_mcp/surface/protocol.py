@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from wicket_mcp import __version__
 from wicket_mcp.budget import MAX_ADDRESS
 from wicket_mcp.calls.audit import measure
+from wicket_mcp.catalog.change_notices import combine_notices
 from wicket_mcp.dialects.base import Menu, Named, ToolCall, failure
 from wicket_mcp.dialects.vendor_keys import add_keys
 from wicket_mcp.errors import (
@@ -41,7 +42,6 @@ from wicket_mcp.model import (
     META_VERSION,
     MODERN_VERSION,
     Caller,
-    Changed,
     JsonObject,
     ListKind,
     Principal,
@@ -51,8 +51,9 @@ from wicket_mcp.model import (
 from wicket_mcp.request import EMPTY
 from wicket_mcp.surface import content_methods, discovery_methods, group_methods, subscriptions, tasks_methods
 from wicket_mcp.surface.answers import build_page, undress
+from wicket_mcp.surface.asked_lists import List, ask_server
 from wicket_mcp.surface.caller import LegacyClient, RequestCaller, Send
-from wicket_mcp.surface.feed import Feed
+from wicket_mcp.surface.feed import Changes, Feed
 from wicket_mcp.surface.held_calls import HeldCalls, digest_of
 from wicket_mcp.surface.local_tasks import LocalTasks
 from wicket_mcp.surface.problems import RpcProblem, error_of
@@ -365,6 +366,8 @@ class Protocol:
             tools = [*tools, *await apps.list_tools(verbs, caller.principal, {tool["name"] for tool in tools})]
         of_servers = not menu.fixed and caller.principal.may("discover")
         fields = verbs.addresses.fields("tools", caller.principal) if of_servers else None
+        if of_servers:
+            tools, fields = await ask_server(self, request, caller, "tools", "name", List(tools, fields))
         return build_page(request, "tools", tools, "name", TOOLS_PAGE, fields=fields)
 
     async def call_tool(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
@@ -417,15 +420,18 @@ class Protocol:
         """What Wicket itself offers; nothing when a single server is served unchanged."""
         return [] if self.unprefixed else listed()
 
-    def changed_lists(self, changes: frozenset[Changed]) -> list[ListKind]:
-        """The lists that clients are notified about; if all listed tools are ours, only the menu changes them."""
-        fixed = self.menu.fixed
-        kinds: set[ListKind] = {kind for kind in changes if kind != "menu" and not (kind == "tools" and fixed)}
-        if "menu" in changes and not self.settled:
+    def changed_lists(self, changes: Changes, principal: Principal) -> dict[ListKind, JsonObject]:
+        """The lists that a client is notified about, and the unknown fields that servers sent with it; if all listed
+        tools are ours, only the menu changes them.
+        """
+        fixed, changed = self.menu.fixed, changes.kinds
+        kinds: set[ListKind] = {kind for kind in changed if kind != "menu" and not (kind == "tools" and fixed)}
+        if "menu" in changed and not self.settled:
             kinds.add("tools")
-        if changes:  # groups show what the servers offer
+        if changed:  # groups show what the servers offer
             kinds.add("groups")
-        return sorted(kinds)
+        hears = partial(self.verbs.addresses.may_hear, principal)
+        return {kind: combine_notices(changes.notices, kind, hears) for kind in sorted(kinds)}
 
     @property
     def settled(self) -> bool:

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 
 from wicket_mcp.codec import encode
 from wicket_mcp.errors import Overloaded
-from wicket_mcp.model import Changed, JsonObject, Principal
+from wicket_mcp.model import JsonObject, Principal
 from wicket_mcp.surface.caller import LegacyClient
 from wicket_mcp.surface.event_stream import EventStream
 from wicket_mcp.surface.exchange import Exchange
+from wicket_mcp.surface.feed import Changes
 from wicket_mcp.surface.outbox import Counters
 from wicket_mcp.surface.protocol import Protocol
 
@@ -161,9 +162,9 @@ class Sessions:
             if session.used_at < oldest and not session.running and session.stream is None:
                 self.end(session)
 
-    def notify_changes(self, changes: frozenset[Changed]) -> None:
+    def notify_changes(self, changes: Changes) -> None:
         for session in self._sessions.values():
-            session.client.list_changed(session.protocol.changed_lists(changes))
+            session.client.list_changed(session.protocol.changed_lists(changes, session.principal))
 
     def _make_room(self, principal: Principal) -> None:
         """End the principal's least recently used sessions if it has too many, or if there are too many in total."""

@@ -18,8 +18,9 @@ from wicket_mcp.codec import LARGE, decode, encode, weighs_over
 from wicket_mcp.errors import PARSE_ERROR, Overloaded
 from wicket_mcp.framing import LineFramer, LineTooLong, read_by_pipefuls
 from wicket_mcp.large_json import decode_off_loop, encode_off_loop
-from wicket_mcp.model import LOCAL, META_VERSION, Changed, JsonObject, Principal, as_object
+from wicket_mcp.model import LOCAL, META_VERSION, JsonObject, Principal, as_object
 from wicket_mcp.surface.caller import LegacyClient
+from wicket_mcp.surface.feed import Changes
 from wicket_mcp.surface.notifications import concerns_server, pass_on
 from wicket_mcp.surface.outbox import Counters, Outbox, StallWatch
 from wicket_mcp.surface.problems import RpcProblem
@@ -247,9 +248,9 @@ class StdioClient(asyncio.Protocol):
         finally:
             self._passing -= 1
 
-    def _notify_changes(self, changes: frozenset[Changed]) -> None:
+    def _notify_changes(self, changes: Changes) -> None:
         if self._greeted:
-            self._legacy.list_changed(self._protocol.changed_lists(changes))
+            self._legacy.list_changed(self._protocol.changed_lists(changes, self.principal))
 
     def _send(self, message: JsonObject) -> None:
         self._outbox.put(message)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from wicket_mcp.budget import MAX_WATCHED
 from wicket_mcp.errors import INVALID_PARAMS
 from wicket_mcp.extensions import GROUPS, TASKS, declares
-from wicket_mcp.model import META_SUBSCRIPTION, Caller, Changed, JsonObject, ListKind, as_list, as_object, as_text
+from wicket_mcp.model import META_SUBSCRIPTION, Caller, JsonObject, ListKind, as_list, as_object, as_text
 from wicket_mcp.surface import tasks_methods
+from wicket_mcp.surface.feed import Changes
 from wicket_mcp.surface.problems import RpcProblem
 from wicket_mcp.tasks import Tasks
 
@@ -33,10 +34,11 @@ async def listen(protocol: "Protocol", request: "Request", caller: Caller, resum
     # Changes from before the acknowledgment: they are sent after it.
     early: list[tuple[str, JsonObject]] | None = []
 
-    def on_changed(changes: frozenset[Changed]) -> None:
-        for kind in protocol.changed_lists(changes):
+    def on_changed(changes: Changes) -> None:
+        for kind, said in protocol.changed_lists(changes, caller.principal).items():
             if _FLAGS[kind] in honoured:
-                caller.notify(f"notifications/{kind}/list_changed", {"_meta": meta})
+                tagged = {**as_object(said.get("_meta")), **meta}
+                caller.notify(f"notifications/{kind}/list_changed", {**said, "_meta": tagged})
 
     def on_updated(uri: str, notice: JsonObject) -> None:
         if early is not None:

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from wicket_mcp.calls.task_wait import Followed, wait_for_task
-from wicket_mcp.errors import INVALID_PARAMS, MISSING_CLIENT_CAPABILITY, Crashed, Refused, UnknownName
-from wicket_mcp.extensions import TASKS, declares
-from wicket_mcp.model import META_SUBSCRIPTION, Caller, JsonObject, as_list, as_object, as_text
+from wicket_mcp.calls.task_wait import Followed, Send, cancel_task, wait_for_task
+from wicket_mcp.errors import INVALID_PARAMS, MISSING_CLIENT_CAPABILITY, Crashed, Refused, UnknownName, WicketError
+from wicket_mcp.extensions import TASKS, UI, declares
+from wicket_mcp.model import META_SUBSCRIPTION, Caller, JsonObject, Principal, as_list, as_object, as_text
 from wicket_mcp.surface.answers import build_page
 from wicket_mcp.surface.caller import RequestCaller
-from wicket_mcp.surface.local_tasks import POLL_MS, TTL, LocalTask, TaskCaller
+from wicket_mcp.surface.local_tasks import POLL_MS, LocalTask, TaskCaller
 from wicket_mcp.surface.problems import RpcProblem
-from wicket_mcp.tasks import Tasks
+from wicket_mcp.tasks import Tasks, run_uninterrupted
 
 if TYPE_CHECKING:
     from wicket_mcp.surface.protocol import Protocol, Request
@@ -48,44 +48,69 @@ async def call_modern(protocol: "Protocol", request: "Request", begin: Begin) ->
         done, _ = await asyncio.wait({first}, timeout=protocol.tasks.promote_after)
     except asyncio.CancelledError:
         await starting.close()
+        await run_uninterrupted(_cancel_followed(protocol, request, followed))
         raise
     if done:
         return first.result()
 
     async def work(task: LocalTask) -> JsonObject:
         try:
-            body = await first
+            try:
+                body = await first
+            except asyncio.CancelledError:
+                await run_uninterrupted(_cancel_followed(protocol, request, followed))
+                raise
             while body.get("resultType") == "input_required":
                 replies = await _ask_each(task, as_object(body.get("inputRequests")))
                 params = {**request.params, "inputResponses": replies}
                 if "requestState" in body:
                     params["requestState"] = body["requestState"]
                 body = await begin(request.repeat(params))
-            return await _follow(protocol, request, task, body) if body.get("resultType") == "task" else body
+            if body.get("resultType") != "task":
+                return body
+            send = _sender(protocol, request, followed)
+            return _for_client(protocol, request.caller, await wait_for_task("", body, send, task.ask))
         finally:
             await starting.close()
 
-    task = await protocol.tasks.start(request.caller.principal, work, followed=followed)
+    try:
+        task = await protocol.tasks.start(request.caller.principal, work, followed=followed)
+    except WicketError:
+        await starting.close()
+        raise
     return {"resultType": "task", **_modern(protocol, task)}
 
 
-async def _follow(protocol: "Protocol", request: "Request", task: LocalTask, body: JsonObject) -> JsonObject:
-    """The result when a call that became our task turns out to be a task of its server."""
+async def _cancel_followed(protocol: "Protocol", request: "Request", followed: Followed) -> None:
+    """Cancel the server's task of a call that was cancelled before its answer, which names the task, was given."""
+    if followed.server:
+        number = _sealed(protocol, followed, request.caller.principal)
+        await cancel_task(number, _sender(protocol, request, followed))
+
+
+def _sealed(protocol: "Protocol", followed: Followed, principal: Principal) -> str:
+    """Our id of a server's task."""
+    fields = as_object(followed.created.get("task")) or followed.created
+    return protocol.verbs.task_ids.seal(followed.server, as_text(fields.get("taskId")), principal)
+
+
+def _sender(protocol: "Protocol", request: "Request", followed: Followed) -> Send:
+    """Makes requests about a server's task, by our id, for the client of `request`."""
 
     async def send(method: str, params: JsonObject) -> JsonObject:
+        if method == "tasks/cancel" and followed.abandoned:
+            return {}
         return await protocol.verbs.follow(method, params, request.caller)
 
-    return await wait_for_task("", body, send, task.ask)
+    return send
 
 
 async def call_legacy(
     protocol: "Protocol", request: "Request", call: Callable[[Caller], Awaitable[JsonObject]]
 ) -> JsonObject:
     """A call that a legacy client makes as a task."""
-    requested_ttl: Any = as_object(request.params.get("task")).get("ttl")
-    ttl = (
-        requested_ttl / 1000 if isinstance(requested_ttl, int | float) and not isinstance(requested_ttl, bool) else TTL
-    )
+    requested: Any = as_object(request.params.get("task")).get("ttl")
+    ttl = requested / 1000 if isinstance(requested, int | float) and not isinstance(requested, bool) else None
 
     async def work(task: LocalTask) -> JsonObject:
         return await call(TaskCaller(request.caller, task))
@@ -230,8 +255,7 @@ def _take_up(protocol: "Protocol", caller: Caller, task: LocalTask) -> None:
         lost = "Wicket was restarted while this task ran; it may have acted in part."
         protocol.tasks.fail(task, Crashed("wicket", lost, hint="Check what was done, then call again."))
         return
-    fields = as_object(followed.created.get("task")) or followed.created
-    sealed = protocol.verbs.task_ids.seal(followed.server, as_text(fields.get("taskId")), task.principal)
+    sealed = _sealed(protocol, followed, task.principal)
     behalf = TaskCaller(caller, task)
 
     async def send(method: str, params: JsonObject) -> JsonObject:
@@ -240,7 +264,7 @@ def _take_up(protocol: "Protocol", caller: Caller, task: LocalTask) -> None:
         return await protocol.verbs.follow(method, {**params, "taskId": sealed}, behalf)
 
     async def work(task: LocalTask) -> JsonObject:
-        return await wait_for_task(followed.server, followed.created, send, task.ask)
+        return _for_client(protocol, behalf, await wait_for_task(followed.server, followed.created, send, task.ask))
 
     protocol.tasks.resume(task, work)
 
@@ -248,9 +272,21 @@ def _take_up(protocol: "Protocol", caller: Caller, task: LocalTask) -> None:
 async def _of_server(protocol: "Protocol", request: "Request", caller: Caller) -> JsonObject:
     try:
         method = request.method if request.method in ("tasks/update", "tasks/cancel") else "tasks/get"
-        return await protocol.verbs.follow(method, request.params, caller, request.meta)
+        body = await protocol.verbs.follow(method, request.params, caller, request.meta)
     except UnknownName:
         raise _unknown() from None
+    if isinstance(body.get("result"), dict):
+        body = {**body, "result": _for_client(protocol, caller, body["result"])}
+    return body
+
+
+def _for_client(protocol: "Protocol", caller: Caller, result: JsonObject) -> JsonObject:
+    """The result of a server's task as a call's would be given to this client."""
+    if not declares(caller.capabilities, UI):
+        return result
+    from wicket_mcp.surface import app_pages  # noqa: PLC0415  (few clients show interfaces)
+
+    return app_pages.confine_result(protocol.verbs, caller, result)
 
 
 def _unknown() -> RpcProblem:
