@@ -132,7 +132,8 @@ NAMED = (
     Named(
         "logging",
         "Over stdio, a legacy server does not say which call a message belongs to. The message goes to the client of "
-        'the only call under way. If there are several, it is dropped (unless the server has `isolation = "session"`).',
+        "the only call under way. If there are several, only the gateway's owner sees it, in the audit and on the "
+        'dashboard (unless the server has `isolation = "session"`).',
         upstream="legacy",
         far="stdio",
     ),
