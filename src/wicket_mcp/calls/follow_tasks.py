@@ -33,7 +33,7 @@ def follow_tasks(ids: TaskIds, has_tasks: Callable[[str], bool]) -> Layer:
         async def handle(request: Request) -> Result:
             able = request.caller.capabilities
             returns_task = bool(able) and request.may_be_task and declares(able, TASKS)
-            keeps_task = _followed(request) is not None  # then the server's task outlives us
+            keeps_task = _find_followed(request) is not None  # then the server's task outlives us
             forwarded = _augment(replace(request, declare_tasks=True) if returns_task or keeps_task else request)
             may_create = request.method == "tools/call" and (
                 "task" in forwarded.params or (forwarded.declare_tasks and has_tasks(request.server))
@@ -49,7 +49,7 @@ def follow_tasks(ids: TaskIds, has_tasks: Callable[[str], bool]) -> Layer:
             if body.get("resultType") != "task" and "task" not in forwarded.params:
                 return result
             if returns_task and body.get("resultType") == "task":
-                if (followed := _followed(request)) is not None:
+                if (followed := _find_followed(request)) is not None:
                     followed.know(request.server, body)
                 sealed = ids.seal(request.server, str(body.get("taskId")), request.caller.principal)
                 return Result({**body, "taskId": sealed}, result.request)
@@ -107,7 +107,7 @@ async def _create(inner: Handler, request: Request) -> Result:
 
 
 async def _cancel_created(call: "asyncio.Task[Result]", inner: Handler, request: Request) -> None:
-    followed = _followed(request)
+    followed = _find_followed(request)
     if followed is not None and followed.abandoned:  # Wicket stops, and cancels nothing
         return
     await asyncio.wait({call}, timeout=NAMING_TIME)
@@ -116,13 +116,13 @@ async def _cancel_created(call: "asyncio.Task[Result]", inner: Handler, request:
         await cancel_task(as_text(task.get("taskId")), _sender(inner, request))
 
 
-def _followed(request: Request) -> Followed | None:
+def _find_followed(request: Request) -> Followed | None:
     return getattr(request.caller, "followed", None)  # set if the caller keeps a task
 
 
 def _sender(inner: Handler, request: Request) -> Send:
     """Makes requests about the task of `request`."""
-    followed = _followed(request)
+    followed = _find_followed(request)
 
     async def send(method: str, params: JsonObject) -> JsonObject:
         if method == "tasks/cancel" and followed is not None and followed.abandoned:
@@ -136,7 +136,7 @@ def _sender(inner: Handler, request: Request) -> Send:
 
 
 async def _wait(inner: Handler, request: Request, created: JsonObject) -> JsonObject:
-    if (followed := _followed(request)) is not None:
+    if (followed := _find_followed(request)) is not None:
         followed.know(request.server, created)
 
     async def answer(method: str, params: JsonObject) -> JsonObject:

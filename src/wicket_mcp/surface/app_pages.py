@@ -32,15 +32,15 @@ async def confine_read(verbs: Verbs, caller: Caller, uri: str, body: JsonObject)
     nothing needs to be confined.
     """
     contents = [as_object(content) for content in as_list(body.get("contents"))]
-    shown = [uri.startswith(APP_SCHEME) or _has_app_type(content) for content in contents]
-    if verbs.addresses.unprefixed or not any(shown):
+    are_pages = [uri.startswith(APP_SCHEME) or _has_app_type(content) for content in contents]
+    if verbs.addresses.unprefixed or not any(are_pages):
         return body
     server, _ = verbs.addresses.locate(uri, caller.principal)
     view = await verbs.view(caller.principal)
     names = {tool.name: name for name, tool in apps.names(verbs, view).items() if tool.server == server}
     confined = [
         _confine(verbs, caller, server, names, content) if is_page else content
-        for content, is_page in zip(contents, shown, strict=True)
+        for content, is_page in zip(contents, are_pages, strict=True)
     ]
     return {**body, "contents": confined}
 

@@ -100,10 +100,10 @@ class LegacyClient:
 
     def list_changed(self, lists: Mapping[ListKind, JsonObject]) -> None:
         """Tell the client that these lists have changed, with what servers said about it."""
-        for kind, said in lists.items():
+        for kind, fields in lists.items():
             if kind == "groups" and not declares(self.capabilities, GROUPS):
                 continue
-            params = {"params": said} if said else {}
+            params = {"params": fields} if fields else {}
             self.push({"jsonrpc": "2.0", "method": f"notifications/{kind}/list_changed", **params})
 
     def leave(self) -> None:

@@ -35,10 +35,10 @@ async def listen(protocol: "Protocol", request: "Request", caller: Caller, resum
     early: list[tuple[str, JsonObject]] | None = []
 
     def on_changed(changes: Changes) -> None:
-        for kind, said in protocol.changed_lists(changes, caller.principal).items():
+        for kind, fields in protocol.changed_lists(changes, caller.principal).items():
             if _FLAGS[kind] in honoured:
-                tagged = {**as_object(said.get("_meta")), **meta}
-                caller.notify(f"notifications/{kind}/list_changed", {**said, "_meta": tagged})
+                tagged = {**as_object(fields.get("_meta")), **meta}
+                caller.notify(f"notifications/{kind}/list_changed", {**fields, "_meta": tagged})
 
     def on_updated(uri: str, notice: JsonObject) -> None:
         if early is not None:

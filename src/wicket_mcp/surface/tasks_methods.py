@@ -84,11 +84,11 @@ async def call_modern(protocol: "Protocol", request: "Request", begin: Begin) ->
 async def _cancel_followed(protocol: "Protocol", request: "Request", followed: Followed) -> None:
     """Cancel the server's task of a call that was cancelled before its answer, which names the task, was given."""
     if followed.server:
-        number = _sealed(protocol, followed, request.caller.principal)
+        number = _seal(protocol, followed, request.caller.principal)
         await cancel_task(number, _sender(protocol, request, followed))
 
 
-def _sealed(protocol: "Protocol", followed: Followed, principal: Principal) -> str:
+def _seal(protocol: "Protocol", followed: Followed, principal: Principal) -> str:
     """Our id of a server's task."""
     fields = as_object(followed.created.get("task")) or followed.created
     return protocol.verbs.task_ids.seal(followed.server, as_text(fields.get("taskId")), principal)
@@ -255,7 +255,7 @@ def _take_up(protocol: "Protocol", caller: Caller, task: LocalTask) -> None:
         lost = "Wicket was restarted while this task ran; it may have acted in part."
         protocol.tasks.fail(task, Crashed("wicket", lost, hint="Check what was done, then call again."))
         return
-    sealed = _sealed(protocol, followed, task.principal)
+    sealed = _seal(protocol, followed, task.principal)
     behalf = TaskCaller(caller, task)
 
     async def send(method: str, params: JsonObject) -> JsonObject:
