@@ -405,6 +405,36 @@ def _limited_groups(pid: int) -> list[Path]:
     return [group for group in groups if (group / "pids.max").exists()]
 
 
+IN_A_SERVICE = """
+import os, pathlib, sys
+own = pathlib.Path(sys.argv[1])
+(own / "cgroup.procs").write_text("0")
+sys.path.insert(0, sys.argv[2])
+from wicket_mcp.scripts import process_limit
+process_limit.ControlGroups.make()
+handed_down = (own / "cgroup.subtree_control").read_text().split()
+print((own / "cgroup.type").read_text().strip(), handed_down, list(own.glob("w*")))
+"""
+
+
+def test_v13_the_group_that_a_service_runs_in_stays_as_it_is() -> None:
+    """In version 2, a group with processes that hands a controller down spoils every group below it."""
+    mounts_of = (line.split(" ") for line in Path("/proc/self/mountinfo").read_text("utf-8").splitlines())
+    root = next((Path(fields[4]) for fields in mounts_of if fields[fields.index("-") + 1] == "cgroup2"), None)
+    if root is None or os.geteuid() != 0:
+        pytest.skip("needs root and cgroup version 2")
+    own = root / f"wicket-test-{os.getpid()}"
+    own.mkdir()
+    source = Path(process_limit.__file__).parents[2]
+    script = 'umount /sys/fs/cgroup/pids 2>/dev/null; exec "$0" "$@"'  # only the other version is left to it
+    command = ["unshare", "--mount", "sh", "-c", script, sys.executable, "-c", IN_A_SERVICE, str(own), str(source)]
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    finally:
+        own.rmdir()
+    assert (ended.stdout, ended.stderr) == ("domain [] []\n", "")
+
+
 async def test_a_python_script_runs_behind_the_walls(scripts: Scripts) -> None:
     seen: list[dict[str, str]] = []
 

@@ -1,9 +1,10 @@
 """A control group for each script that starts processes: the kernel refuses a fork beyond its limit.
 
-`ControlGroups.make` finds a place for the groups: the `pids` controller of cgroup version 1, or of version 2 if our own
-group hands it down. The zygote makes a group before it forks and removes it afterwards; the child enters it before it
-is confined. Where there is no such place, the jail uses RLIMIT_NPROC, and the gateway ends a child with too many
-processes (`child.py`). Knows nothing about scripts.
+`ControlGroups.make` finds a place for the groups: the `pids` controller of cgroup version 1, or of version 2 if we run
+in the root group; below it, a limit would keep the groups of servers (`upstream/control_group.py`) from working. The
+zygote makes a group before it forks and removes it afterwards; the child enters it before it is confined. Where there
+is no such place, the jail uses RLIMIT_NPROC, and the gateway ends a child with too many processes (`child.py`). Knows
+nothing about scripts.
 """
 
 import contextlib
@@ -112,8 +113,13 @@ def _remove_stale(parent: Path) -> None:
 
 
 def _hand_down(home: Path) -> None:
-    """In version 2, a group has a controller only if every group above hands it down. Raises OSError if one cannot."""
+    """In version 2, a group has a controller only if every group above hands it down. Raises OSError if one cannot.
+
+    Below the root, a group with processes in it could do so too, but then no group below it could be killed at once.
+    """
     for group in (home.parent, home):
         control = group / "cgroup.subtree_control"
         if control.exists() and "pids" not in control.read_text("ascii").split():
+            if (group / "cgroup.type").exists() and (group / _ENTRANCE).read_text("ascii"):
+                raise OSError(f"{group} has processes in it")
             control.write_text("+pids", "ascii")
