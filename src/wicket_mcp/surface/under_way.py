@@ -144,7 +144,7 @@ class Here(Struct, frozen=True):
                 request.span.run,
                 _describe_progress(request.span.progress or {}),
             )
-            for request, started in list(self.audit.running.values())
+            for request, started in [(entry.request, entry.started) for entry in self.audit.running.values()]
         ]
 
     def _questions(self) -> list[OpenQuestion]:
