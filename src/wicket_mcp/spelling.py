@@ -1,4 +1,4 @@
-"""Finds the known names that an unknown name most likely stands for ("did you mean").
+"""Finds the known names that an unknown name most likely stands for ("did you mean"), and counts things in words.
 
 Used for every kind of name: tools, servers, options, clients, keys. Pure and quick: thousands of candidates are
 narrowed by shared letters before any two names are compared in full.
@@ -140,3 +140,8 @@ class _Pattern:
             hit = unmatched & self._masks.get(char, 0)
             unmatched = ((unmatched + hit) | (unmatched - hit)) & every
         return 2 * (len(self.text) - unmatched.bit_count()) / (len(self.text) + len(other))
+
+
+def count_of(number: int, noun: str) -> str:
+    """`1 server`, `1,966 tools`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -444,6 +444,7 @@ def test_each_client_that_is_taken_over_sees_what_it_had_and_nothing_else(shell:
         )
         told = decode(shell.run(*entry["args"], stdin=greeting).out.splitlines()[0].encode())
         assert f"{own}" in told["result"]["instructions"]
+        assert "of 1 server:" in told["result"]["instructions"]
         assert f"{other} (" not in told["result"]["instructions"]
         assert f"mcp-server-{other}" not in told["result"]["instructions"]
     again = shell.run("import", "cursor", "--undo")

@@ -11,6 +11,7 @@ from wicket_mcp.catalog.view import View
 from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.model import Listing
 from wicket_mcp.schema.signature import brief_signature, first_sentence, signature
+from wicket_mcp.spelling import count_of
 
 INDEX_BUDGET = 300  # characters, about 80 tokens of names: with its sentences the index stays under 150
 INLINE_BUDGET = 9000  # characters of signatures, at most 3,000 tokens
@@ -60,7 +61,8 @@ def instructions(view: View, guide: str, unusable: Collection[str] = ()) -> str:
     `unusable` are servers that were never listed and obviously cannot start.
     """
     total, servers = len(view.tools), len(view.servers)
-    amount = f"{total:,} tools of {servers} servers" if total else f"the tools of {servers} servers"
+    owners = count_of(servers, "server")
+    amount = f"{count_of(total, 'tool')} of {owners}" if total else f"the tools of {owners}"
     index = capability_index(view, brief=True, unusable=unusable)
     return f"Behind the visible tools are {amount}: {guide} {_advice(total)}Servers:\n{index}"
 

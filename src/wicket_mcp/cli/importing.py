@@ -166,6 +166,8 @@ def take_over_files(
 
 def show_imported(imported: "Imported", *, dry_run: bool = False) -> None:
     """Show what was imported, what was not, and where it is now."""
+    from wicket_mcp.spelling import count_of
+
     table(
         ("SERVER", "RUNS", "OUTCOME"),
         (
@@ -183,8 +185,7 @@ def show_imported(imported: "Imported", *, dry_run: bool = False) -> None:
         note(f"wicket: {text}")
     for path in imported.secrets:
         note(f"A secret of the file {'would be' if dry_run else 'is'} kept in {path} (only you can read it).")
-    count = sum(outcome.is_new for outcome in imported.outcomes)
-    servers = "1 server" if count == 1 else f"{count} servers"
+    servers = count_of(sum(outcome.is_new for outcome in imported.outcomes), "server")
     say(f"{servers} {'would be ' if dry_run else ''}added to {imported.path}")
 
 

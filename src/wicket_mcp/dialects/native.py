@@ -20,6 +20,7 @@ from wicket_mcp.schema.signature import describe, first_sentence, signature, sum
 from wicket_mcp.scripting import Script
 from wicket_mcp.scripts.languages import installed_languages
 from wicket_mcp.search import Answer, disclose
+from wicket_mcp.spelling import count_of
 from wicket_mcp.verbs import Verbs
 
 _STARTING = "still starting"
@@ -38,7 +39,7 @@ async def find_tools(verbs: Verbs, call: ToolCall) -> JsonObject:
     if not query and not server:
         view = await verbs.view(principal)
         index = capability_index(view, EMPTY_QUERY_BUDGET)
-        return text(f"{len(view.tools):,} tools. Servers (number of tools):\n{index}{_failures(view)}")
+        return text(f"{count_of(len(view.tools), 'tool')}. Servers (number of tools):\n{index}{_failures(view)}")
     if not query:
         tools = await verbs.tools(principal, server)
         lines = [str(describe(tool, "signature")) for tool in tools[: _limit(call, 50)]]

@@ -20,7 +20,7 @@ from wicket_mcp.errors import BadArguments, UnknownName, UnknownResult
 from wicket_mcp.model import Caller, JsonObject, Tool
 from wicket_mcp.schema.descriptions import first_sentence
 from wicket_mcp.schema.signature import describe
-from wicket_mcp.spelling import nearest
+from wicket_mcp.spelling import count_of, nearest
 from wicket_mcp.trust.policy import demand
 from wicket_mcp.verbs import Verbs
 
@@ -70,8 +70,8 @@ async def overview(verbs: Verbs, caller: Caller) -> str:
     """What this is and how to continue, within 500 tokens for any catalogue."""
     view = await verbs.view(caller.principal)
     return (
-        f"# Wicket\n\nA gateway to {len(view.tools):,} tools of {len(view.servers)} servers. A client sees a few tools "
-        "with which it finds, describes and calls all the others.\n\n"
+        f"# Wicket\n\nA gateway to {count_of(len(view.tools), 'tool')} of {count_of(len(view.servers), 'server')}. "
+        "A client sees a few tools with which it finds, describes and calls all the others.\n\n"
         "- Search by task before listing: a hit says how the tool is called.\n"
         "- wicket://backends has the servers and their state, wicket://backend/{name}/tools the tools of one.\n"
         "- wicket://tool/{name} has the full schema of one tool, for when a hit is not enough.\n"
