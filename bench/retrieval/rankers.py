@@ -144,10 +144,10 @@ def make(name: str, data: Path) -> Ranker:
 
         return Used() if name == "wicket:use" else Ablated(name.partition(":")[2])
     code = _load(data / "rankers.py")
-    if name == "minilm":
-        return Meaning(PublicModel("minilm", code))
-    if name == "wicket+minilm":
-        return Wicket(PublicModel("minilm", code))
+    if name in MODELS:
+        return Meaning(PublicModel(name, code))
+    if (model := name.removeprefix("wicket+")) in MODELS:
+        return Wicket(PublicModel(model, code))
     return _baseline(name, code)
 
 
@@ -186,6 +186,8 @@ ALL = (
     "bm25f+wordllama",
     "bm25f+char+wordllama",
 )
-ABLATIONS = ("wicket:words", "wicket:letters", "wicket:table", "wicket:use")
+ABLATIONS = ("wicket:words", "wicket:letters", "wicket:table", "wicket:encoder", "wicket:use")
 """Wicket with fewer signals, and with what it learns; run with --rankers."""
+MODELS = ("minilm", "mpnet")
+"""Sentence encoders, alone or as `wicket+NAME` in place of Wicket's own. mpnet takes minutes for a catalogue, once."""
 LEXICAL = ("bm25s", "fts5", "bm25f")

@@ -96,7 +96,7 @@ def test_an_explanation_adds_up_to_the_score(index: SearchIndex) -> None:
             why = index.explain(query, hit.tool, usage={"github.create_issue": 5})
             assert abs(why.score - hit.score) < 1e-5
             added = why.usage + why.learned + why.named + why.deprecated + why.intent
-            brought = why.letters + why.meaning + why.part + added
+            brought = why.letters + why.meaning + why.part + why.reranked + added
             assert abs(brought - why.score) < 1e-5
             assert abs(sum(why.fields.values()) - why.letters) < 1e-5
 

@@ -54,7 +54,8 @@ async def test_a_tool_that_was_called_after_a_search_is_found_when_it_is_asked_f
         tool = next(hit.tool for hit in after.hits if hit.tool.key == WANTED)
         why = await gateway.finder.explain(ASKED, gateway.principal, tool)
         assert why.learned > 0.1
-        assert why.score == pytest.approx(why.letters + why.meaning + why.part + why.usage + why.learned + why.named)
+        found = why.letters + why.meaning + why.part + why.reranked
+        assert why.score == pytest.approx(found + why.usage + why.learned + why.named)
     async with open_gateway(servers) as gateway:  # another process over the same state
         again = await gateway.verbs.search(ASKED)
         assert WANTED in [hit.tool.key for hit in again.hits]

@@ -22,11 +22,13 @@ class Part(msgspec.Struct, frozen=True):
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """Why a tool has its rank. The first eight add up to `score`."""
+    """Why a tool has its rank. The first nine add up to `score`."""
 
     letters: float
     meaning: float
     part: float
+    reranked: float
+    """What the second look at the best tools added or took away."""
     usage: float
     learned: float
     """The part from the caller's own choices after similar queries."""

@@ -44,12 +44,16 @@ def explain(
     added = prior(tool.key, usage, favourites)
     lost = -DEPRECATED if deprecation(tool.description) else 0.0
     share = (1 / (1 + PART)) if len(scores.by_part) else 1.0
-    remainder = float(scores.fit[position]) - whole * share  # of the best part, or of the intent of a query of one part
+    moved = float(scores.moved[position])
+    remainder = (
+        float(scores.fit[position]) - moved - whole * share
+    )  # of the best part, or of the intent of a query of one part
     return Explanation(
         letters=letters / scale * share,
         meaning=meaning / scale * share,
         part=remainder if len(scores.by_part) else 0.0,
         intent=0.0 if len(scores.by_part) else remainder,
+        reranked=moved,
         usage=added,
         learned=learned,
         named=named,

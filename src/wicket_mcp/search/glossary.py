@@ -67,7 +67,7 @@ def _translate(token: str) -> str:
     for length in range(len(word), max(_PREFIX, len(word) - _ENDING) - 1, -1):
         if word[:length] in prefixes:
             return prefixes[word[:length]]
-    parts = re.split(r"['-]", word)
+    parts = re.split(r"['’-]", token)  # what is not translated may be a name, and keeps its capitals
     return " ".join(filter(None, map(_translate, parts))) if len(parts) > 1 else token
 
 

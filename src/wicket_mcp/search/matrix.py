@@ -31,6 +31,7 @@ class Matrix:
     def __init__(self, segments: Sequence[Segment]) -> None:
         sizes = [len(s.meanings) for s in segments]
         self.size = sum(sizes)
+        self._sizes = np.array([size for size in sizes if size], np.int64)
         self.meanings = _unit([s.meanings for s in segments])
         self.learned, self.known = _model_vectors([s.learned for s in segments])
         before = np.cumsum([0, *sizes[:-1]], dtype=np.int32)
@@ -116,6 +117,13 @@ class Matrix:
         owners = self._owners[_ranges(self._begins[places], spans)]
         shares = np.bincount(owners, np.repeat(np.repeat(worth, lengths), spans), self.size)
         return shares.astype(np.float32)
+
+    def mean_by_server(self, values: "NDArray[np.float32]") -> "NDArray[np.float32]":
+        """For each tool, the mean of the values of all tools of its server."""
+        if not self.size:
+            return values
+        sums = np.add.reduceat(values, np.cumsum(self._sizes) - self._sizes)
+        return np.repeat(sums / self._sizes, self._sizes).astype(np.float32)
 
     def counts(self, numbers: Sequence[int]) -> "NDArray[np.int64]":
         """How many tools have each of these features."""
