@@ -65,8 +65,10 @@ def describe(signals: Signals, near: "NDArray[np.int64]") -> "NDArray[np.float32
     return np.stack(columns, axis=1).astype(np.float32)
 
 
-def _standardise(every: "NDArray[np.float32]", some: "NDArray[np.float32]", least: float) -> "NDArray[np.float32]":
-    return (some - every.mean()) / np.float32(max(float(every.std()), least))
+def _standardise(
+    of_all: "NDArray[np.float32]", candidates: "NDArray[np.float32]", least: float
+) -> "NDArray[np.float32]":
+    return (candidates - of_all.mean()) / np.float32(max(float(of_all.std()), least))
 
 
 class Reranker:
