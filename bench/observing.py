@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,6 +32,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.conftest import peer
 
 from wicket_mcp import Gateway
+from wicket_mcp.calls.audit import Listener
 from wicket_mcp.calls.forward import OnSent
 from wicket_mcp.model import JsonObject, Silent
 from wicket_mcp.observing import LoopLag, observe
@@ -77,7 +78,7 @@ class Variant(NamedTuple):
 
     protocol: Protocol
     record: Any
-    listeners: list[Callable[[CallRecord], None]]
+    listeners: list[Listener]
     on_sent: OnSent | None
 
 
