@@ -206,6 +206,7 @@ class Front:
         self._sign_in = SignIn(
             gateway.config,
             self._protocols.keys(),
+            lambda: self.address,
             gateway.tasks,
             self._make_grants,
             gateway.store,

@@ -142,6 +142,20 @@ async def test_without_a_public_address_the_one_that_was_used_counts(open_gatewa
                 assert (await knock(there, provider.token(aud=AUDIENCE)))[0] == 401
 
 
+@pytest.mark.parametrize("host", ["localhost:3000", "127.0.0.1:3000", "localhost", "[::1]:3000", "tools.example:3000"])
+async def test_the_sender_cannot_choose_which_service_a_token_is_for(open_gateway: OpenGateway, host: str) -> None:
+    async with IdentityProvider() as provider:
+        http = {"issuers": [{"issuer": provider.issuer}], "allowed_hosts": ["tools.example"]}
+        async with open_gateway({}, http=http) as gateway, serve_http(gateway) as address, raw_client(address) as client:
+            sent = {"Host": host}
+            for scheme in ("http", "https"):
+                elsewhere = provider.token(aud=f"{scheme}://{host}/mcp")
+                assert (await client.post(INITIALIZE, sent, token=elsewhere))[0] == 401
+            assert (await client.post(INITIALIZE, sent, token=provider.token(aud=address)))[0] == 200
+            listed = provider.token(aud="https://tools.example/mcp")
+            assert (await client.post(INITIALIZE, {"Host": "tools.example"}, token=listed))[0] == 200
+
+
 async def test_without_issuers_there_is_no_door(open_gateway: OpenGateway) -> None:
     async with open_gateway({}) as gateway, serve_http(gateway) as address, raw_client(address) as client:
         assert await knock(client, None) == (401, "Bearer")
@@ -429,6 +443,7 @@ UNUSABLE: list[tuple[dict[str, Any], str]] = [
     ({"issuers": [{"issuer": "https://a", "algorithms": ["none"]}]}, "'none' is not one of"),
     ({"issuers": [{"issuer": "https://a", "algorithms": ["HS256"]}]}, "'HS256' is not one of"),
     ({"public_url": "https://a.example/mcp"}, "without /mcp"),
+    ({"host": "0.0.0.0", "issuers": [{"issuer": "https://a"}]}, "http.public_url: is needed"),
 ]
 
 

@@ -15,6 +15,12 @@ def check(config: Config) -> None:
         _check_address(http.public_url, "http.public_url")
         if urlsplit(http.public_url).path.rstrip("/").endswith("/mcp"):
             raise ConfigError("is the address without /mcp", key="http.public_url", hint="Leave /mcp out.")
+    elif not _is_local(http.host) and any(not issuer.audience for issuer in http.issuers):
+        raise ConfigError(
+            f"is needed to accept tokens of http.issuers on {http.host}: they must be issued for this address",
+            key="http.public_url",
+            hint="Give the https address that clients use, or an audience for each issuer.",
+        )
     known: set[str] = set()
     for number, issuer in enumerate(http.issuers):
         key = f"http.issuers[{number}]"
@@ -45,7 +51,11 @@ def _check_address(address: str, key: str) -> None:
         host, split = "", None
     if split is None or not host or split.scheme not in ("http", "https") or split.query or split.fragment:
         raise ConfigError("is not a web address", key=key, hint="For example https://login.example.")
-    if split.scheme == "http" and host != "localhost" and not host.startswith("127.") and host != "::1":
+    if split.scheme == "http" and not _is_local(host):
         raise ConfigError(
             "is not encrypted: anybody who listens on the network could sign in", key=key, hint="Use https."
         )
+
+
+def _is_local(host: str) -> bool:
+    return host in ("localhost", "::1") or host.startswith("127.")

@@ -7,13 +7,14 @@
 if an issuer is configured or our own authorization server is on. `identity` validates the tokens.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import ip_address
 from typing import Literal, Protocol
 from urllib.parse import urlsplit
 
+from wicket_mcp.config.model.config import HttpConfig
 from wicket_mcp.errors import WicketError
 from wicket_mcp.identity.claims import InvalidToken
 from wicket_mcp.model import Principal
@@ -47,12 +48,21 @@ class Verifier(Protocol):
 
 
 class FrontDoor:
-    """`paths` are where MCP is served, `issuers` the issuers whose tokens we accept; "" means ourselves."""
+    """`paths` are where MCP is served, `issuers` the issuers whose tokens we accept; "" means ourselves. `bound` returns
+    the address that we listen at.
+    """
 
     def __init__(
-        self, public_url: str | None, paths: Collection[str], issuers: Sequence[str], verifiers: Sequence[Verifier]
+        self,
+        http: HttpConfig,
+        bound: Callable[[], str],
+        paths: Collection[str],
+        issuers: Sequence[str],
+        verifiers: Sequence[Verifier],
     ) -> None:
-        self._public_url = public_url.rstrip("/") if public_url else None
+        self._public_url = http.public_url.rstrip("/") if http.public_url else None
+        self._listed = {host.lower() for host in http.allowed_hosts}
+        self._bound = bound
         self._paths = paths
         self._issuers = issuers
         self._verifiers = verifiers
@@ -63,8 +73,18 @@ class FrontDoor:
             return self._public_url
         return _base_at((headers.get(b"host") or "").lower())
 
+    def _audience(self, headers: RequestHeaders) -> str:
+        """The address that tokens must be issued for. The sender chooses Host, so that of another service on this
+        machine, at another port, must not make its tokens ours.
+        """
+        if self._public_url is not None:
+            return self._public_url
+        host, bound = (headers.get(b"host") or "").lower(), self._bound()
+        ours = host in self._listed or (_is_loopback(host) and _port(host) == _port(urlsplit(bound).netloc))
+        return _base_at(host) if ours else bound
+
     async def identify(self, token: str, headers: RequestHeaders) -> Principal | Rejected:
-        base = self.base(headers)
+        base = self._audience(headers)
         try:
             for verifier in self._verifiers:
                 principal = await verifier.principal(token, base)
@@ -115,6 +135,10 @@ class FrontDoor:
 @lru_cache(64)
 def _base_at(host: str) -> str:
     return f"{'http' if _is_loopback(host) else 'https'}://{host}"
+
+
+def _port(authority: str) -> int:
+    return urlsplit(f"//{authority}").port or 80
 
 
 def _is_loopback(authority: str) -> bool:

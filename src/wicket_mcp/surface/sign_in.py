@@ -22,12 +22,15 @@ if TYPE_CHECKING:
 
 
 class SignIn:
-    """`paths` are where MCP is currently served; `grants` creates our own authorization server on demand."""
+    """`paths` are where MCP is currently served, `bound` returns the address that we listen at; `grants` creates our own
+    authorization server on demand.
+    """
 
     def __init__(
         self,
         config: Config,
         paths: Collection[str],
+        bound: Callable[[], str],
         tasks: Tasks,
         grants: "Callable[[], Grants]",
         store: GrantStore,
@@ -40,6 +43,7 @@ class SignIn:
         self.people: Authorization | None = None
         """Where people sign in with a provider."""
         self._paths = paths
+        self._bound = bound
         self._tasks = tasks
         self._make_grants = grants
         self._grants: Grants | None = None
@@ -70,7 +74,7 @@ class SignIn:
             if own_server:
                 verifiers.insert(0, self._grants)
                 issuers.insert(0, "")
-        door = FrontDoor(http.public_url, self._paths, issuers, verifiers) if verifiers else None
+        door = FrontDoor(http, self._bound, self._paths, issuers, verifiers) if verifiers else None
         self.door, self.mounts, self._closing = door, () if door is None else (door,), closing
         self.people = None
         if door is not None and self._grants is not None and signs_in:
