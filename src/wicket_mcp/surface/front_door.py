@@ -48,8 +48,8 @@ class Verifier(Protocol):
 
 
 class FrontDoor:
-    """`paths` are where MCP is served, `issuers` the issuers whose tokens we accept; "" means ourselves. `bound` returns
-    the address that we listen at.
+    """`paths` are where MCP is served, `issuers` the issuers whose tokens we accept; "" means ourselves.
+    `bound` returns the address that we listen at.
     """
 
     def __init__(

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 
 class SignIn:
-    """`paths` are where MCP is currently served, `bound` returns the address that we listen at; `grants` creates our own
-    authorization server on demand.
+    """`paths` are where MCP is currently served, `bound` returns the address that we listen at; `grants` creates our
+    own authorization server on demand.
     """
 
     def __init__(
