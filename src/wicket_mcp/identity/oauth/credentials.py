@@ -248,6 +248,8 @@ class MachineCredentials(_Tokens):
         challenge = Challenge.read(answer.header("WWW-Authenticate"))
         if self._take_nonce(answer, challenge):
             return True
+        if answer.status == 403 and challenge.error != "insufficient_scope":
+            return False  # another token would have the same rights
         token = sent.get("Authorization", "").partition(" ")[2]
         known = self._grant
         if known is not None and known.access_token != token:
