@@ -1,5 +1,7 @@
 """Tokens that only their issuer can read: who is asked about them, how often, and what counts."""
 
+import base64
+
 import pytest
 
 from tests.conftest import OpenGateway, peer
@@ -12,15 +14,16 @@ from tests.peers.identity_provider import IdentityProvider
 async def test_an_opaque_token_is_asked_about_and_the_answer_is_kept(
     open_gateway: OpenGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("ASKING", "s3cret")
+    monkeypatch.setenv("ASKING", "s3:cr/t+%")
     async with IdentityProvider() as provider:
         provider.opaque["good"] = {"active": True, **provider.claims(aud=AUDIENCE)}
         provider.opaque["other"] = {"active": True, **provider.claims(aud="https://other.example")}
         provider.opaque["expired"] = {"active": True, **provider.claims(aud=AUDIENCE, exp=1)}
-        asking = {"introspection": f"{provider.issuer}/introspect", "client_id": "w", "client_secret": "${ASKING}"}
+        asking = {"introspection": f"{provider.issuer}/introspect", "client_id": "w@x", "client_secret": "${ASKING}"}
         async with served(open_gateway, provider, **asking) as (client, _):
             for token, status in (("good", 200), ("unknown", 401), ("other", 401), ("expired", 401)):
                 assert (await knock(client, token))[0] == status
+            assert provider.introspected_by == "Basic " + base64.b64encode(b"w%40x:s3%3Acr%2Ft%2B%25").decode()
             before = provider.asked["/introspect"]
             for _ in range(5):
                 assert (await knock(client, "good"))[0] == 200

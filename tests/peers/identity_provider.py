@@ -35,6 +35,8 @@ class IdentityProvider:
         self.marks: dict[str, dict[str, Any]] = {}
         """What the document says of a key besides itself, by its name."""
         self.opaque: dict[str, dict[str, Any]] = {}
+        self.introspected_by = ""
+        """How whoever asked last about a token authenticated."""
         self.metadata: dict[str, Any] = {}
         self.person: dict[str, Any] = {"sub": "ann", "email": "ann@example.com", "groups": ["staff"]}
         self.gone = ""
@@ -89,6 +91,7 @@ class IdentityProvider:
             return web.json_response({"keys": shown})
         if request.path == "/introspect":
             form = await request.post()
+            self.introspected_by = request.headers.get("Authorization", "")
             return web.json_response(self.opaque.get(str(form["token"]), {"active": False}))
         if request.path == "/authorize":
             return self._authorize(dict(request.query))

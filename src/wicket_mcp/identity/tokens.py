@@ -33,6 +33,7 @@ from wicket_mcp.identity.claims import (
 )
 from wicket_mcp.identity.documents import Documents, hosts_of
 from wicket_mcp.identity.jwks import Keys
+from wicket_mcp.identity.oauth.messages import Client, authenticate
 from wicket_mcp.model import JsonObject, Principal, as_object, as_text
 
 MAX_TOKEN = 16 * 1024
@@ -211,10 +212,15 @@ class Issuer:
 
     async def introspect(self, token: str, now: float) -> Known | None:
         """The issuer's answer about an opaque token; None if it is not active. Raises Unavailable, InvalidToken."""
-        text = f"{self.config.client_id}:{self.secret}".encode()
-        basic = {"Authorization": f"Basic {base64.b64encode(text).decode()}"} if self.config.client_id else {}
-        fields = {"token": token, "token_type_hint": "access_token"}
-        claims = await self._documents.post(self.config.introspection or "", fields, basic)
+        endpoint, config = self.config.introspection or "", self.config
+        us = Client(
+            issuer=config.issuer,
+            client_id=config.client_id,
+            client_secret=self.secret,
+            auth_method="client_secret_basic",
+        )
+        headers, fields = authenticate(us, endpoint, {"token": token, "token_type_hint": "access_token"})
+        claims = await self._documents.post(endpoint, fields, headers)
         if claims.get("active") is not True:
             return None
         if claims.get("iss", self.config.issuer) != self.config.issuer:
