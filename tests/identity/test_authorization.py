@@ -418,10 +418,11 @@ async def test_the_command_lists_and_revokes_while_the_gateway_runs(open_gateway
         assert shell.run("whoami", "--json").json["principal"] == "local"
 
 
-async def test_a_client_is_known_by_the_document_that_it_publishes(open_gateway: OpenGateway) -> None:
+@pytest.mark.parametrize("path", ["/client.json", "/.well-known/client.json", "/a..b/.c"])
+async def test_a_client_is_known_by_the_document_that_it_publishes(open_gateway: OpenGateway, path: str) -> None:
     document: dict[str, Any] = {"client_name": "Published", "redirect_uris": [CALLBACK]}
     async with Site() as site:
-        address = f"{site.origin}/client.json"
+        address = f"{site.origin}{path}"
         options = {"registry": {"allowed_addresses": ["127.0.0.1"]}}
         async with flow(open_gateway, **options) as (client, _):
             for claimed, status in ((address, 200), (f"{address}x", 400)):
@@ -431,6 +432,25 @@ async def test_a_client_is_known_by_the_document_that_it_publishes(open_gateway:
                 assert (await client.visit()).status == status
             site.says = 200, "text/html", b"<html>"
             assert (await client.visit()).status == 400
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://client.example/client.json",
+        "https://client.example",
+        "https://client.example/a/../client.json",
+        "https://client.example/a/%2E%2e/client.json",
+        "https://client.example/./client.json",
+        "https://client.example/client.json#x",
+        "https://user@client.example/client.json",
+        "https://[",
+    ],
+)
+async def test_a_client_is_named_by_a_plain_https_address_alone(open_gateway: OpenGateway, address: str) -> None:
+    async with flow(open_gateway) as (client, _):
+        answer = await client.visit(client_id=address)
+        assert (answer.status, "not the https address" in await answer.text()) == (400, True)
 
 
 @pytest.mark.parametrize(

@@ -69,9 +69,8 @@ class Clients:
         return client
 
     async def _read(self, client_id: str) -> Client:
-        split = urlsplit(client_id)
-        if len(client_id) > MAX_LENGTH or split.fragment or split.path in ("", "/") or "/." in split.path:
-            raise BadArguments("The client's id is not the address of a document.")
+        if not _is_safe(client_id) or not _names_document(urlsplit(client_id).path):
+            raise BadArguments("The client's id is not the https address of a document.")
         try:
             document = await self._documents.get(client_id)
         except WicketError as problem:
@@ -122,6 +121,11 @@ def _is_safe(uri: str) -> bool:
     if split.scheme == "http":
         return is_loopback(uri)
     return bool(_SCHEME.fullmatch(split.scheme)) and split.scheme not in _FORBIDDEN
+
+
+def _names_document(path: str) -> bool:
+    segments = path.lower().replace("%2e", ".").split("/")
+    return path not in ("", "/") and "." not in segments and ".." not in segments
 
 
 def _same_place(uri: str, known: str) -> bool:
