@@ -146,7 +146,11 @@ async def test_without_a_public_address_the_one_that_was_used_counts(open_gatewa
 async def test_the_sender_cannot_choose_which_service_a_token_is_for(open_gateway: OpenGateway, host: str) -> None:
     async with IdentityProvider() as provider:
         http = {"issuers": [{"issuer": provider.issuer}], "allowed_hosts": ["tools.example"]}
-        async with open_gateway({}, http=http) as gateway, serve_http(gateway) as address, raw_client(address) as client:
+        async with (
+            open_gateway({}, http=http) as gateway,
+            serve_http(gateway) as address,
+            raw_client(address) as client,
+        ):
             sent = {"Host": host}
             for scheme in ("http", "https"):
                 elsewhere = provider.token(aud=f"{scheme}://{host}/mcp")

@@ -7,8 +7,11 @@ import pytest
 from aiohttp import web
 
 from tests.conftest import OpenGateway
+from tests.identity.test_bound_tokens import BoundToKey, claims_of
 from tests.peers.protected import Protected
-from wicket_mcp.errors import SignInFailed
+from wicket_mcp.codec import decode
+from wicket_mcp.errors import SignInFailed, WicketError
+from wicket_mcp.model import as_object
 
 EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
 
@@ -39,6 +42,38 @@ async def test_a_client_signs_in_by_itself_and_again_when_its_token_ends(open_ga
         assert (await gateway.call("x.whoami"))["content"][0]["text"] == "robot"
         remote.tokens.clear()
         assert (await gateway.call("x.whoami"))["content"][0]["text"] == "robot"
+
+
+@dataclass
+class Forbids(ForMachines):
+    """Its tokens are fine, but nobody may call a tool."""
+
+    async def mcp(self, request: web.Request) -> web.Response:
+        allowed = as_object(decode(await request.read())).get("method") != "tools/call"
+        return await super().mcp(request) if allowed else web.Response(status=403)
+
+
+async def test_a_call_that_is_forbidden_is_not_sent_again_with_another_token(open_gateway: OpenGateway) -> None:
+    auth = {"kind": "client_credentials", "client_id": "robot", "client_secret": "beep/boop"}
+    async with Forbids() as remote, open_gateway({"x": {"url": remote.url, "auth": auth}}) as gateway:
+        await gateway.catalogue.load()
+        with pytest.raises(WicketError, match="403"):
+            await gateway.call("x.whoami")
+        calls = [one for one in remote.seen("/mcp") if "tools/call" in one.body and one.token]
+        assert (len(calls), len(remote.seen("/token"))) == (1, 1)
+
+
+@dataclass
+class BoundForMachines(BoundToKey, ForMachines):
+    """Gives the client `robot` tokens that are bound to its key."""
+
+
+async def test_a_machines_token_is_bound_to_its_key_where_the_server_asks_for_that(open_gateway: OpenGateway) -> None:
+    auth = {"kind": "client_credentials", "client_id": "robot", "client_secret": "beep/boop"}
+    async with BoundForMachines() as remote, open_gateway({"x": {"url": remote.url, "auth": auth}}) as gateway:
+        assert (await gateway.call("x.whoami"))["content"][0]["text"] == "robot"
+        assert remote.proofs >= 2
+        assert claims_of(remote.seen("/token")[0].headers["DPoP"])["htu"] == f"{remote.origin}/token"
 
 
 async def test_a_token_is_exchanged_for_one_of_the_servers(

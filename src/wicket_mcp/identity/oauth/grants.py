@@ -29,7 +29,12 @@ async def obtain(oauth: OAuthClient, auth: AuthConfig, challenge: Challenge) -> 
     client = _client(auth, issuer)
     scope = choose_scopes(challenge.scope, resource, Issuer(issuer.issuer, issuer.token_endpoint), auth.scopes, "")
     grant = Grant(
-        url=oauth.url, resource=resource.resource, client=client, token_endpoint=issuer.token_endpoint, scope=scope
+        url=oauth.url,
+        resource=resource.resource,
+        client=client,
+        token_endpoint=issuer.token_endpoint,
+        scope=scope,
+        dpop_key=new_dpop_key(challenge, issuer),
     )
     try:
         form = await _form(oauth, auth, resource, issuer)
@@ -84,6 +89,15 @@ async def _id_jag(oauth: OAuthClient, auth: AuthConfig, resource: Resource, issu
 
 def _client(auth: AuthConfig, issuer: Issuer) -> Client:
     return configured_client(auth, issuer) or Client(issuer=issuer.issuer, client_id="", auth_method="none")
+
+
+def new_dpop_key(challenge: Challenge, issuer: Issuer) -> str:
+    """A key to bind a token to; empty if the server does not ask for that, or the issuer does not offer it."""
+    if not challenge.dpop:
+        return ""
+    from wicket_mcp.identity.oauth.dpop import ALGORITHM, new_key  # noqa: PLC0415  (loads cryptography)
+
+    return new_key() if ALGORITHM in issuer.dpop_algorithms else ""
 
 
 def configured_client(auth: AuthConfig, issuer: Issuer) -> Client | None:

@@ -24,7 +24,7 @@ from wicket_mcp.identity.accounts import Accounts, may_sign_in
 from wicket_mcp.identity.oauth.client import OAuthClient
 from wicket_mcp.identity.oauth.credentials import MachineCredentials, PersonCredentials
 from wicket_mcp.identity.oauth.discovery import Issuer, check_code_flow, choose_scopes, is_safe
-from wicket_mcp.identity.oauth.grants import configured_client
+from wicket_mcp.identity.oauth.grants import configured_client, new_dpop_key
 from wicket_mcp.identity.oauth.keep import Keep
 from wicket_mcp.identity.oauth.loopback import Loopback
 from wicket_mcp.identity.oauth.messages import (
@@ -178,7 +178,7 @@ class SignIns:
             token_endpoint=issuer.token_endpoint,
             scope=scope,
             version=secrets.token_hex(8),
-            dpop_key=_dpop_key(issuer) if challenge.dpop else "",
+            dpop_key=new_dpop_key(challenge, issuer),
         )
         begun = Begun(
             server=config.name,
@@ -384,9 +384,3 @@ def _fail(pending: Pending, problem: WicketError) -> None:
     if not pending.done.done():
         pending.done.set_exception(problem)
         pending.done.exception()  # an error with no waiter is not a bug
-
-
-def _dpop_key(issuer: Issuer) -> str:
-    from wicket_mcp.identity.oauth.dpop import ALGORITHM, new_key  # noqa: PLC0415  (loads cryptography)
-
-    return new_key() if ALGORITHM in issuer.dpop_algorithms else ""
