@@ -80,8 +80,8 @@ class FrontDoor:
         if self._public_url is not None:
             return self._public_url
         host, bound = (headers.get(b"host") or "").lower(), self._bound()
-        ours = host in self._listed or (_is_loopback(host) and _port(host) == _port(urlsplit(bound).netloc))
-        return _base_at(host) if ours else bound
+        is_own = host in self._listed or (_is_loopback(host) and _port(host) == _port(urlsplit(bound).netloc))
+        return _base_at(host) if is_own else bound
 
     async def identify(self, token: str, headers: RequestHeaders) -> Principal | Rejected:
         base = self._audience(headers)
