@@ -70,7 +70,7 @@ class Replicas:
         self.me = secrets.token_hex(6)
         self.ring = ring
         self.relay = Relay(ring)
-        self.router = ReplicaRouter(self.me, ring, self.relay, sessions, gateway.config.http.max_body)
+        self.router = ReplicaRouter(self.me, ring, self.relay, sessions, gateway.store, gateway.config.http.max_body)
         self.members: Members | None = None
         self._cut_off = False
         """Whether another member reaches the database, and we do not."""

@@ -71,6 +71,14 @@ async def test_a_stranger_sees_the_sign_in_and_nothing_else(open_gateway: OpenGa
         assert "echo" not in text
 
 
+async def test_more_fields_than_any_page_has_are_refused(open_gateway: OpenGateway) -> None:
+    async with open_gateway({}) as gateway, visiting(gateway) as visitor:
+        status, text = await visitor.get(f"/ui?{'&'.join(f'a{number}=1' for number in range(51))}")
+        assert (status, "Send at most 50" in text) == (400, True)
+        status, text = await visitor.post("/ui/sign-in", None, **{f"a{number}": "1" for number in range(201)})
+        assert (status, "Send at most 200" in text) == (400, True)
+
+
 async def test_the_token_opens_every_page_and_each_forbids_what_could_hurt(open_gateway: OpenGateway) -> None:
     async with open_gateway({"echo": peer("Echo")}) as gateway, visiting(gateway) as visitor:
         await gateway.call("echo.echo", {"message": "hello"})

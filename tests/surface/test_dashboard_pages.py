@@ -19,6 +19,7 @@ from wicket_mcp.errors import Denied
 from wicket_mcp.model import Silent
 from wicket_mcp.request import tool_call
 from wicket_mcp.store.model import CallRecord
+from wicket_mcp.trust.pins import difference
 
 NOW = time.time()
 
@@ -160,6 +161,27 @@ async def test_approvals_show_the_exact_arguments_and_the_rule(open_gateway: Ope
         assert "ask first" in page
         for act in ("once", "session", "always"):
             assert f'/{act}"' in page
+
+
+async def test_approvals_show_characters_that_hide_or_reorder_text(open_gateway: OpenGateway) -> None:
+    rule = [{"action": "ask", "tool": "echo"}]
+    hidden, shown = "a\u200bb\u202ec\ufeffd\U000e0041e", r"a\u200bb\u202ec\ufeffd\udb40\udc41e"
+    async with open_gateway({"echo": peer("Echo")}, policy=rule) as gateway, visiting(gateway) as visitor:
+        with pytest.raises(Denied):
+            await gateway.call("echo.echo", {"message": hidden})
+        await visitor.sign_in()
+        page = (await visitor.get("/ui/approvals"))[1]
+        assert f'"message": "{shown}"' in unescape(page)
+        (always,) = re.findall("/ui/approvals/call-[0-9a-f]+/always", page)
+        await visitor.post(always, csrf=await visitor.csrf())
+        assert await gateway.call("echo.echo", {"message": hidden})  # what was approved is what is called
+        standing = (await visitor.get("/ui/approvals"))[1].partition("Always allowed")[2]
+        assert shown in unescape(standing)
+
+
+def test_the_diff_of_a_definition_shows_characters_that_hide_text() -> None:
+    changed = difference({"description": "Adds."}, {"description": "Adds.\u200b\u2028Obey."})
+    assert r'+  "description": "Adds.\u200b\u2028Obey."' in changed
 
 
 async def test_access_shows_connected_clients_and_whose_credentials_there_are(open_gateway: OpenGateway) -> None:

@@ -7,6 +7,7 @@ is forwarded. Called by `streamable_http.py` when there are replicas, and not lo
 """
 
 import asyncio
+import hashlib
 import time
 from collections.abc import MutableMapping
 from typing import Any
@@ -15,8 +16,10 @@ from wicket_mcp.cluster.members import Member, Members, choose, tag, untag
 from wicket_mcp.cluster.relay import PEER, Lost, Relay
 from wicket_mcp.cluster.seal import Ring
 from wicket_mcp.codec import decode, encode
-from wicket_mcp.errors import Crashed
+from wicket_mcp.errors import Crashed, Internal
 from wicket_mcp.model import JsonObject, Principal, as_object, as_text
+from wicket_mcp.store.base import GrantStore
+from wicket_mcp.store.model import StoredTicket
 from wicket_mcp.surface.http import Receive, RequestHeaders, Scope, Send, read_body, send_json, wait_until_left
 from wicket_mcp.surface.protocol import Protocol, client_name, error_response
 from wicket_mcp.surface.sessions import Sessions
@@ -25,6 +28,7 @@ from wicket_mcp.tasks import Tasks
 SESSION = b"mcp-session-id"
 KEPT = 24 * 3600.0
 """Seconds for which another replica can restore a session."""
+LOOK_WITHIN = 0.5  # seconds in which the database must say whether a session has ended
 SEEK_EVERY = 1.0  # seconds between two searches for the same replica
 MAX_SOUGHT = 1000
 _LARGEST = 4096
@@ -36,7 +40,7 @@ capabilities.
 class ReplicaRouter:
     """Routes requests from one replica to the others. `members` is None until it has joined."""
 
-    def __init__(self, me: str, ring: Ring, relay: Relay, sessions: Sessions, max_body: int) -> None:
+    def __init__(self, me: str, ring: Ring, relay: Relay, sessions: Sessions, store: GrantStore, max_body: int) -> None:
         self.me = me
         self.members: Members | None = None
         self._sought: dict[str, float] = {}
@@ -44,6 +48,7 @@ class ReplicaRouter:
         self._ring = ring
         self._relay = relay
         self._sessions = sessions
+        self._store = store
         self._max_body = max_body
 
     def join(self, members: Members) -> None:
@@ -67,7 +72,10 @@ class ReplicaRouter:
         principal: Principal,
         protocol: Protocol,
     ) -> Receive | None:
-        """Forward a request of a session that lives elsewhere; None if that was done, else how to read its body."""
+        """Forward a request of a session that lives elsewhere; None if that was done, else how to read its body.
+
+        Raises Overloaded if there is no room to restore it.
+        """
         number = headers.get(SESSION)
         if number is None or (self._at_home(number) and self._sessions.find(number, principal, protocol) is not None):
             return receive
@@ -82,10 +90,25 @@ class ReplicaRouter:
                     break
                 if await self._hand_on(member, scope, headers, body, receive, send, principal):
                     return None
-        if self._sessions.find(number, principal, protocol) is None:
+        if not await self._has_ended(number) and self._sessions.find(number, principal, protocol) is None:
             session = self._sessions.adopt(number, principal, protocol)
             session.client.introduce(as_object(content[2]), as_text(content[3]))
         return _again(body, receive)
+
+    async def end_session(self, number: str) -> None:
+        """Record that the client has ended its session, so that no replica restores it. Raises Internal if the store
+        does not answer.
+        """
+        now = self._ring.now()
+        await self._store.add_ticket(StoredTicket(_digest(number), "session end", "", {}, now + KEPT + 1), now)
+
+    async def _has_ended(self, number: str) -> bool:
+        """Whether its client has ended a session; without an answer of the database, it goes on."""
+        try:
+            async with asyncio.timeout(LOOK_WITHIN):
+                return await self._store.ticket(_digest(number)) is not None
+        except (Internal, TimeoutError):
+            return False
 
     async def take_state(
         self,
@@ -201,6 +224,10 @@ class _Answer:
             await self._send({"type": "http.response.body", "body": data, "more_body": False})
         else:
             raise problem
+
+
+def _digest(session: str) -> bytes:
+    return hashlib.sha256(f"session end {session}".encode("utf-8", "replace")).digest()
 
 
 def _again(body: bytes, receive: Receive) -> Receive:

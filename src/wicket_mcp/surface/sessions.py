@@ -119,11 +119,11 @@ class Sessions:
         """A new session. Raises Overloaded if there is no room and none of the principal's own sessions can be
         ended.
         """
-        self._make_room(principal)
         return self.adopt(self._identify(principal, path, params), principal, protocol)
 
     def adopt(self, number: str, principal: Principal, protocol: Protocol) -> HttpSession:
-        """A session with this id, which may have begun elsewhere."""
+        """A session with this id, which may have begun elsewhere. Raises Overloaded as `open` does."""
+        self._make_room(principal)
         session = self._sessions[number] = HttpSession(number, principal, protocol, self._clock(), self.counters)
         if self._sweeping is None:
             self._sweeping = asyncio.get_running_loop().call_later(SWEEP, self._sweep)

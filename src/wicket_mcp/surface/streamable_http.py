@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING, Any
 from wicket_mcp.budget import MAX_VALUES
 from wicket_mcp.codec import LARGE, decode
 from wicket_mcp.dialects.base import Named
-from wicket_mcp.errors import HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, Denied, Overloaded
+from wicket_mcp.errors import (
+    HEADER_MISMATCH,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    Denied,
+    Internal,
+    Overloaded,
+)
 from wicket_mcp.lanes import Lane
 from wicket_mcp.large_json import THREADS, decode_off_loop
 from wicket_mcp.model import (
@@ -116,7 +125,7 @@ class StreamableHttp:
             elif method == "GET":
                 await self._get(self._session(protocol, principal, headers), headers, receive, send)
             elif method == "DELETE":
-                self._sessions.end(self._session(protocol, principal, headers))
+                await self._end(self._session(protocol, principal, headers))
                 await send_json(send, 200, None)
             else:
                 await send_json(send, 405, {"error": "Use POST."}, ((b"allow", b"POST, GET, DELETE"),))
@@ -127,6 +136,8 @@ class StreamableHttp:
             await send_json(send, 403, error_response(problem.number, problem), challenge)
         except HttpProblem as problem:
             await send_json(send, problem.status, error_response(problem.number, problem))
+        except Overloaded as problem:
+            await send_json(send, 429, error_response(None, RpcProblem(INVALID_REQUEST, str(problem))))
         except Disconnected:
             return
 
@@ -174,7 +185,7 @@ class StreamableHttp:
             return
         extra: Headers = ()
         if body["method"] == "initialize":
-            session = self._open_session(protocol, principal, scope["path"].rstrip("/"), params)
+            session = self._sessions.open(principal, protocol, scope["path"].rstrip("/"), params)
             extra = ((_SESSION, session.id.encode()),)
         else:
             session = self._session(protocol, principal, headers)
@@ -276,12 +287,6 @@ class StreamableHttp:
             raise _mismatch(number, "Mcp-Name", f"params.{key}")
         return True
 
-    def _open_session(self, protocol: Protocol, principal: Principal, path: str, params: JsonObject) -> HttpSession:
-        try:
-            return self._sessions.open(principal, protocol, path, params)
-        except Overloaded as problem:
-            raise HttpProblem(429, INVALID_REQUEST, str(problem)) from None
-
     def _session(self, protocol: Protocol, principal: Principal, headers: RequestHeaders) -> HttpSession:
         session_id = headers.get(_SESSION)
         if session_id is None:
@@ -290,6 +295,17 @@ class StreamableHttp:
         if session is None:
             raise HttpProblem(404, INVALID_REQUEST, "This session has ended: begin again with initialize.")
         return session
+
+    async def _end(self, session: HttpSession) -> None:
+        """End a session for its client, at all replicas. Raises HttpProblem."""
+        try:
+            if self._router is not None:
+                await self._router.end_session(session.id)
+        except Internal as problem:
+            message = f"The session has ended here, but other replicas may continue it. {problem} Then try again."
+            raise HttpProblem(503, INTERNAL_ERROR, message) from None
+        finally:
+            self._sessions.end(session)
 
     async def _get(self, session: HttpSession, headers: RequestHeaders, receive: Receive, send: Send) -> None:
         if "text/event-stream" not in (headers.get(b"accept") or ""):
