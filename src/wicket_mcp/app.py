@@ -81,7 +81,7 @@ class Gateway(Library):
         self.feed = Feed()
         self._notices = ChangeNotices()
         self.scripting = Scripting(config.scripts)
-        self.watches = Watches(self.catalogue, self.pool)
+        self.watches = Watches(self.pool)
         self.audit_file = AuditFile(config)
         self.audit = Audit(self.store.record_call)
         self.audit.reconfigure(config)
