@@ -26,6 +26,7 @@ from wicket_mcp.catalog.addresses import Addresses
 from wicket_mcp.catalog.failures import lacks_something
 from wicket_mcp.catalog.instructions import inline_signatures, instructions
 from wicket_mcp.catalog.listing import fingerprint
+from wicket_mcp.catalog.shares import shares_of
 from wicket_mcp.codec import encode
 from wicket_mcp.config.model.config import Config, HttpConfig, PolicyConfig, ProfileConfig, RegistryConfig
 from wicket_mcp.dialects import factory
@@ -132,25 +133,28 @@ class Rooms(msgspec.Struct, frozen=True):
             chosen = by_client or (held[0].name if held else requested)
         return replace(principal, profile=chosen) if chosen != principal.profile else principal
 
-    async def instructions(self, names: tuple[str, ...] = (), profile: str = "") -> str:
-        """The capability index for clients: fixed for a configuration once every server has been listed."""
+    async def instructions(self, names: tuple[str, ...] = (), principal: Principal = LOCAL) -> str:
+        """The capability index for a principal's clients: fixed for a configuration once every server has been listed,
+        and the same for principals that see the same.
+        """
         if self.config.untrusted:
             return self.config.untrusted
         library = self.live.library
         servers = library.catalogue.servers
-        visible = self.profile(profile)
-        reader = replace(LOCAL, profile=profile)
+        visible = self.profile(principal.profile)
         snapshot = await library.catalogue.load()
+        view = snapshot.view(principal)
         inlined = ""
-        dialects = self._dialects(names, profile)
+        dialects = self._dialects(names, principal.profile)
         if "native" in dialects and len(snapshot.listings) == len(servers):
-            inlined = inline_signatures(snapshot.view(reader))
+            inlined = inline_signatures(view)
         words = factory.guide(dialects)
         identity = [
             (server.name, server.description, server.allowed_tools, server.denied_tools, fingerprint(server))
             for server in servers.values()
         ]
-        key = f"instructions {hashlib.blake2b(encode([words, visible, *identity]), digest_size=16).hexdigest()}"
+        own = [(server, sorted(share)) for server, share in shares_of(snapshot.listings, principal.name)]
+        key = f"instructions {hashlib.blake2b(encode([words, visible, *identity, *own]), digest_size=16).hexdigest()}"
         text = inlined or None
         if text is None:
             with suppress(WicketError):  # without its state Wicket still answers
@@ -158,14 +162,14 @@ class Rooms(msgspec.Struct, frozen=True):
         if text is None:
             unlisted = [server for name, server in servers.items() if name not in snapshot.listings]
             unusable = {server.name for server in unlisted if lacks_something(server, self.config.base_dir)}
-            text = instructions(snapshot.view(reader), words, unusable)
+            text = instructions(view, words, unusable)
             if len(snapshot.listings) == len(servers):
                 with suppress(WicketError):
                     await library.store.save_note(key, text)
         if visible is not None and visible.instructions:
             text = f"{visible.instructions.strip()}\n\n{text}"
-        listed = [server for server in servers.values() if library.catalogue.now.policy.shows(reader, server.name)]
-        unsigned = await library.accounts.missing(listed, LOCAL)
+        listed = [server for server in servers.values() if library.catalogue.now.policy.shows(principal, server.name)]
+        unsigned = await library.accounts.missing(listed, principal)
         return f"{text}\nNeeds sign-in (wicket login NAME): {', '.join(sorted(unsigned))}" if unsigned else text
 
 

@@ -441,8 +441,11 @@ async def test_a_search_names_the_skill_and_how_to_read_it(open_gateway: OpenGat
 
 
 @shows("tool-resolution", "`call_tool`, `run_script`", clients="modern", servers="modern")
-async def test_a_call_is_resolved_to_the_annotations_of_the_real_tool(open_gateway: OpenGateway) -> None:
-    async with house(open_gateway, "modern") as client:
+@pytest.mark.parametrize("dialects", [("native",), ("native", "flat")], ids="+".join)
+async def test_a_call_is_resolved_to_the_annotations_of_the_real_tool(
+    open_gateway: OpenGateway, dialects: tuple[str, ...]
+) -> None:
+    async with house(open_gateway, "modern", *dialects) as client:
         call: dict[str, Any] = {"name": "call_tool", "arguments": {"name": "one.seen", "arguments": {}}}
         assert (await ask(client, "tools/resolve", call))["annotations"] == {"readOnlyHint": True, "title": "Seen"}
         script = await ask(client, "tools/resolve", {"name": "run_script", "arguments": {"code": "1"}})

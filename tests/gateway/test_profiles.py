@@ -96,7 +96,7 @@ def questions(dialect: str, server: str = "safe", tool: str = f"{MARK}_1") -> li
 async def ask_everything(gateway: Gateway, profile: str, server: str = "safe", tool: str = f"{MARK}_1") -> list[str]:
     """What anybody can get to read of this gateway through a profile, but for what they said themselves."""
     principal = replace(LOCAL, profile=profile)
-    heard = [await gateway._rooms.instructions((), profile)]  # pyright: ignore[reportPrivateUsage]
+    heard = [await gateway._rooms.instructions((), principal)]  # pyright: ignore[reportPrivateUsage]
     for dialect in DIALECTS:
         menu = gateway.protocol(dialect).menu
         heard.append(encode(await menu.list(gateway.verbs, principal)).decode())

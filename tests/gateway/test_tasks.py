@@ -354,6 +354,17 @@ async def test_a_legacy_client_calls_any_tool_as_a_task(open_gateway: OpenGatewa
         assert [task["status"] for task in listed["tasks"]] == ["completed"] * 4
 
 
+@shows("tasks", "declared in the handshake", clients="legacy", servers="modern with tasks")
+async def test_a_legacy_client_that_declares_the_modern_extension_gets_results(open_gateway: OpenGateway) -> None:
+    async with house(open_gateway, {"x": MODERN}, "flat") as at:
+        client, _ = await shake_hands(at, {"extensions": {TASKS: {}}})
+        call: dict[str, Any] = {"name": "x__slow_compute", "arguments": {"seconds": 0, "label": "b"}}
+        assert (await client.ask("tools/call", call))["content"][0]["text"] == "computed b"
+        task = (await client.ask("tools/call", {**call, "task": {}}))["task"]
+        result = await client.ask("tasks/result", {"taskId": task["taskId"]})
+        assert result["content"][0]["text"] == "computed b"
+
+
 @shows("tasks", "cancel", clients="legacy", servers="legacy without tasks")
 async def test_a_legacy_client_cancels_its_task(open_gateway: OpenGateway) -> None:
     async with house(open_gateway, {"x": peer("Echo")}, "flat") as at:

@@ -18,7 +18,7 @@ from wicket_mcp import Gateway
 from wicket_mcp.catalog.snapshot import Snapshot
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.errors import BadArguments, Denied, NeedsSignIn, UnknownName
-from wicket_mcp.model import MODERN_VERSION, SCOPES, JsonObject, Principal, Silent
+from wicket_mcp.model import LOCAL, MODERN_VERSION, SCOPES, JsonObject, Principal, Silent
 from wicket_mcp.request import tool_call
 from wicket_mcp.scripting import Script
 
@@ -233,6 +233,29 @@ async def test_each_user_sees_a_tool_as_their_own_account_describes_it(open_gate
             assert await found(Principal("carol", SCOPES)) == []
         async with open_gateway(servers) as gateway:
             assert [(await described(who))[1] for who in (ANN, BOB)] == [["ann"], ["bob"]]
+
+
+async def test_the_instructions_name_no_tool_or_parameter_of_another_account(open_gateway: OpenGateway) -> None:
+    async def told(who: Principal) -> str:
+        return await gateway.protocol().served.instructions(who)
+
+    async with OffersByAccount() as offers, DescribesByAccount() as describes:
+        servers = {
+            name: own(remote, changed="accept", added="accept") for name, remote in (("x", offers), ("y", describes))
+        }
+        async with open_gateway(servers) as gateway:
+            for who in (LOCAL, ANN, BOB):
+                for name, remote in (("x", offers), ("y", describes)):
+                    await sign_in(gateway, remote, who, name)
+                    await gateway.catalogue.renew(name, who)
+            everybody = {who: await told(who) for who in (LOCAL, ANN, BOB)}
+            for who, text in everybody.items():
+                assert re.findall(r"x\.(\w+)_report", text) == [who.name]
+                assert re.findall(r"y\.whoami\((\w+)", text) == [who.name]
+            carol = await told(Principal("carol", SCOPES))
+            assert "x.whoami(" in carol
+            assert not [who.name for who in everybody if who.name in carol]
+            assert {who: await told(who) for who in everybody} == everybody
 
 
 @dataclass

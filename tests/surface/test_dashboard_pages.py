@@ -189,6 +189,7 @@ async def test_access_shows_connected_clients_and_whose_credentials_there_are(op
         key, _ = await gateway.registry.keys.create("ann", {"discover", "invoke"})
         for owner in ("ann", "bob"):
             await gateway.vault.put(owner, f"oauth {owner}", b"secret-value")
+        gateway.audit.hear("echo", "info", "a message of its own")
         async with raw_client(address) as client:
             await legacy_session(client)
             visitor = Visitor(client.session, address.removesuffix("/mcp"))
@@ -202,6 +203,7 @@ async def test_access_shows_connected_clients_and_whose_credentials_there_are(op
     assert ("oauth ann" in pages["owner"], "oauth bob" in pages["owner"]) == (True, True)
     assert ("oauth ann" in pages["ann"], "oauth bob" in pages["ann"]) == (True, False)
     assert "2025-06-18" not in pages["ann"]
+    assert "server echo" not in pages["owner"]  # a server that logs is no client
     assert "secret-value" not in "".join(pages.values())
 
 

@@ -1,8 +1,8 @@
 """Tasks of servers: passed on to clients that support tasks; for other clients Wicket waits for the result.
 
-A client that declares tasks gets the server's task under an id of ours (`task_ids.py`). For every other client, and for
-a tool of a legacy server that can only be called as a task, Wicket waits for the end and returns the plain result. A
-modern client that called a tool directly, and could declare tasks, gets the server's error instead.
+A modern client that declares tasks gets the server's task under an id of ours (`task_ids.py`). For every other client,
+and for a tool of a legacy server that can only be called as a task, Wicket waits for the end and returns the plain
+result. A modern client that called a tool directly, and could declare tasks, gets the server's error instead.
 
 If a call is cancelled while its server may be creating a task for it, the server gets a moment to name the task, which
 is then cancelled. Otherwise it would run on, and nobody would know its id.
@@ -32,7 +32,7 @@ def follow_tasks(ids: TaskIds, has_tasks: Callable[[str], bool]) -> Layer:
     def layer(inner: Handler) -> Handler:
         async def handle(request: Request) -> Result:
             able = request.caller.capabilities
-            returns_task = bool(able) and request.may_be_task and declares(able, TASKS)
+            returns_task = bool(able) and request.may_be_task and request.caller.resumes and declares(able, TASKS)
             keeps_task = _find_followed(request) is not None  # then the server's task outlives us
             forwarded = _augment(replace(request, declare_tasks=True) if returns_task or keeps_task else request)
             may_create = request.method == "tools/call" and (

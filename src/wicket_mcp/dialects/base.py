@@ -221,6 +221,11 @@ class Menu:
                 by_name[tool["name"]], owner[tool["name"]] = tool, dialect.name
         return list(by_name.values())
 
+    async def list_own(self, verbs: Verbs, principal: Principal) -> Sequence[JsonObject]:
+        """The tools of the dialects whose list never changes."""
+        fixed = [dialect for dialect in self._open_to(principal) if dialect.fixed]
+        return [tool for dialect in fixed for tool in await dialect.list(verbs, principal)]
+
     def size_of(self, tools: Sequence[JsonObject]) -> int:
         """Characters of our list; a list as long as the last one is the same."""
         key = len(tools), tools[-1]["name"] if tools else ""

@@ -62,7 +62,7 @@ async def resolve_tool(protocol: "Protocol", request: "Request", caller: Caller,
     demand(caller.principal, "discover", "asking about a tool")
     name, arguments = request.text("name"), as_object(request.params.get("arguments"))
     verbs, menu = protocol.verbs, protocol.menu_for(caller.principal)
-    own = {tool["name"]: tool for tool in await menu.list(verbs, caller.principal)} if menu.fixed else {}
+    own = {tool["name"]: tool for tool in await menu.list_own(verbs, caller.principal)}
     if name == "run_script" and name in own:
         return {"annotations": _SCRIPT}
     if name == "call_tool" and name in own:

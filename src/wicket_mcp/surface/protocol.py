@@ -190,8 +190,8 @@ class Served(NamedTuple):
 
     verbs: Verbs
     menu: Menu
-    instructions: Callable[[str], Awaitable[str]]
-    """The instructions for principals that use the profile of this name."""
+    instructions: Callable[[Principal], Awaitable[str]]
+    """The instructions for a principal's clients."""
     disclose: Disclose
     admit: Callable[[Principal, str], Principal] = lambda principal, _client: principal
     """The principal after its profile is applied: the served profile, the one it is restricted to, or its client's."""
@@ -407,9 +407,7 @@ class Protocol:
 
     async def _instructions(self, caller: Caller) -> str:
         return (
-            await self.served.instructions(caller.principal.profile)
-            if caller.principal.may("discover")
-            else WITHOUT_DISCOVERY
+            await self.served.instructions(caller.principal) if caller.principal.may("discover") else WITHOUT_DISCOVERY
         )
 
     @property

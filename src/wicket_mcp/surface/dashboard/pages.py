@@ -299,7 +299,7 @@ class Pages:
         for record in await self.source.store.find_calls(
             AuditQuery(principal=limit_to(principal), since=now - DAY, limit=SAMPLE)
         ):
-            if record.method not in ("admin", "auth"):
+            if record.method not in ("admin", "auth", "log"):
                 clients.setdefault((record.principal, record.client), record.at)
         return {
             "keys": keys,
