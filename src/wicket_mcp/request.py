@@ -40,6 +40,8 @@ class Span(msgspec.Struct, eq=False):
     """Finds out what the arguments of a script's call depend on."""
     concealable: frozenset[str] | None = None
     """For a script's second run: the fields of the result that contain no untrusted text; None for all fields."""
+    labels: JsonObject = msgspec.field(default_factory=dict[str, Any])
+    """The labels of the result, as in `_meta.ifc`, if data flow is tracked."""
     references: tuple[tuple[str, str], ...] = ()
     """The arguments that referred to stored results, and their handles."""
     arguments_digest: str = ""

@@ -33,7 +33,7 @@ from wicket_mcp.dialects import factory
 from wicket_mcp.dialects.factory import FacadeOf
 from wicket_mcp.errors import ConfigError, WicketError
 from wicket_mcp.library import Library
-from wicket_mcp.model import LOCAL, Caller, Principal
+from wicket_mcp.model import LOCAL, Caller, JsonObject, Principal
 from wicket_mcp.results.results import Results
 from wicket_mcp.results.storage import ResultStorage
 from wicket_mcp.scripting import Scripting
@@ -42,7 +42,7 @@ from wicket_mcp.trust.always import FILE as ALWAYS_FILE
 from wicket_mcp.trust.always import Always
 from wicket_mcp.trust.flow import Flow, Memory
 from wicket_mcp.trust.rules import Rules
-from wicket_mcp.verbs import NoteReading, Verbs
+from wicket_mcp.verbs import Verbs
 
 if TYPE_CHECKING:
     from wicket_mcp.dialects.base import Menu
@@ -224,7 +224,7 @@ def build(config: Config, live: Live) -> Rooms:
         library.task_ids,
         library.skills,
         config.untrusted,
-        _note_reading(approvals.flow, results) if approvals is not None and approvals.flow is not None else None,
+        _Reading(approvals.flow, results) if approvals is not None and approvals.flow is not None else None,
     )
     return Rooms(config, live, pipeline, verbs)
 
@@ -240,12 +240,19 @@ def may_need_sign_in(config: Config) -> bool:
     return remote or config.allow_runtime_servers
 
 
-def _note_reading(flow: Flow, results: Results) -> NoteReading:
-    async def note(reader: Caller, run: str, handle: str, value: object) -> None:
-        tool, meta = await results.origin(handle, reader.principal)
-        flow.observe_stored(reader, run, tool, meta, value)
+class _Reading:
+    """See `verbs.Reading`."""
 
-    return note
+    def __init__(self, flow: Flow, results: Results) -> None:
+        self._flow = flow
+        self._results = results
+
+    async def note(self, reader: Caller, run: str, handle: str, value: object) -> None:
+        tool, body = await self._results.origin(handle, reader.principal)
+        self._flow.observe_stored(reader, run, tool, body, value)
+
+    def labels(self, reader: Caller, run: str) -> JsonObject:
+        return self._flow.labels_of_run(reader, run).ifc
 
 
 def _approvals(config: Config, live: Live, results: Results) -> Approvals | None:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import replace
 
 from wicket_mcp.budget import MAX_NAMES, check_length
 from wicket_mcp.catalog.identifiers import identifier, words_of
@@ -104,7 +105,8 @@ class Scripting:
             seed=seed,
         )
         self.outcomes[outcome.language if outcome.language in LANGUAGES else "unknown", outcome.state] += 1
-        return outcome
+        labels = verbs.labels_of_run(caller, calls.run)
+        return replace(outcome, labels=labels) if labels else outcome
 
     async def api(self, verbs: "Verbs", principal: Principal, source: str | None = None) -> "Api":
         """What a script may see; servers that were never listed are asked only if `source` may refer to them."""
@@ -137,7 +139,7 @@ class _Calls:
     """Handles a script's calls; see `wicket_mcp.scripts.calls.CallTool`."""
 
     def __init__(self, verbs: "Verbs", caller: InScript, *, readdress: bool, envelope: bool) -> None:
-        self._run = secrets.token_hex(4)
+        self.run = secrets.token_hex(4)
         self._readdress = readdress
         self._envelope = envelope
         self._verbs = verbs
@@ -159,7 +161,7 @@ class _Calls:
         match kind:
             case "call":
                 request = tool_call(name, arguments, self._caller, whole=True)
-                request.span.run, request.span.rerun = self._run, rerun
+                request.span.run, request.span.rerun = self.run, rerun
                 result = await self._verbs.call(request)
                 body = self._verbs.rewrite(result) if self._readdress else result.body
                 return body if self._envelope else _without_envelope(body), request.span.concealable
@@ -173,7 +175,7 @@ class _Calls:
                 handle, path = arguments.get("id"), arguments.get("path", "")
                 if not isinstance(handle, str) or not isinstance(path, str):
                     raise BadArguments("results.get takes the id of a stored result, and a path, as text.")
-                reader = (self._caller, self._run)
+                reader = (self._caller, self.run)
                 value = await self._verbs.value(handle, self._caller.principal, path, most=MAX_REPLY, reader=reader)
                 return value, frozenset()
 

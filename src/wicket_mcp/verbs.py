@@ -8,9 +8,9 @@
 Contains no logic of its own: it connects the dialects with the parts that decide.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -52,8 +52,16 @@ class Described(msgspec.Struct, frozen=True):
     problems: tuple[WicketError, ...]
 
 
-NoteReading = Callable[[Caller, str, str, Any], Awaitable[None]]
-"""Called with the caller, the script, the stored result and what was read from it."""
+class Reading(Protocol):
+    """What callers and scripts have read, if data flow is tracked."""
+
+    async def note(self, reader: Caller, run: str, handle: str, value: Any) -> None:
+        """A caller, or a script of theirs, has read this value from a stored result."""
+        ...
+
+    def labels(self, reader: Caller, run: str) -> JsonObject:
+        """The labels of everything that a script has read, as in `_meta.ifc`."""
+        ...
 
 
 class Verbs:
@@ -77,12 +85,11 @@ class Verbs:
         task_ids: TaskIds,
         skills: Skills,
         notice: str = "",
-        note_reading: NoteReading | None = None,
+        reading: Reading | None = None,
     ) -> None:
         self.notice = notice
         """Why there are no servers, shown in search results; usually empty."""
-        self._note_reading = note_reading
-        """Called with what is read from stored results, if data flow is tracked."""
+        self._reading = reading
         self._catalogue = catalogue
         self.task_ids = task_ids
         self.skills = skills
@@ -304,7 +311,11 @@ class Verbs:
     @property
     def follows_data(self) -> bool:
         """Whether data flow is tracked."""
-        return self._note_reading is not None
+        return self._reading is not None
+
+    def labels_of_run(self, caller: Caller, run: str) -> JsonObject:
+        """The labels of everything that a script has read, as in `_meta.ifc`; none if data flow is not tracked."""
+        return {} if self._reading is None else self._reading.labels(caller, run)
 
     async def value(
         self,
@@ -320,8 +331,8 @@ class Verbs:
         `reader` is the caller and the script that read it.
         """
         value = await self._results.value(handle, principal, path, most=most)
-        if reader is not None and self._note_reading is not None:
-            await self._note_reading(*reader, handle, value)
+        if reader is not None and self._reading is not None:
+            await self._reading.note(*reader, handle, value)
         return value
 
     async def put_aside(self, of: str, body: JsonObject, principal: Principal, most: int | None = None) -> JsonObject:
@@ -358,8 +369,8 @@ class Verbs:
     ) -> Slice:
         """A slice of a stored large result, as text; `reader` is the caller who sees it."""
         part = await self._results.read(handle, principal, path=path, grep=grep, offset=offset, limit=limit)
-        if reader is not None and self._note_reading is not None:
-            await self._note_reading(reader, "", handle, part.text)
+        if reader is not None and self._reading is not None:
+            await self._reading.note(reader, "", handle, part.text)
         return part
 
     async def set_log_level(self, level: str) -> None:

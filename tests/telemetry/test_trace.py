@@ -113,6 +113,20 @@ async def test_content_is_part_of_spans_only_when_asked_for(open_gateway: OpenGa
     assert "hello" in attributes(client)["gen_ai.tool.call.result"]
 
 
+async def test_no_secret_is_in_the_content_of_spans(open_gateway: OpenGateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = "-----BEGIN KEY-----\ncanary-line-one\ncanary-line-two"
+    monkeypatch.setenv("CANARY", key)
+    with collector() as received:
+        servers = {"echo": peer("Echo", env={"KEY": "${CANARY}"})}
+        settings = {"endpoint": received.address, "content": True}
+        async with open_gateway(servers, trace=settings) as gateway:
+            await gateway.call("echo.echo", {"message": f"hello {key}"})
+    (span,) = [span for span in received.spans if "gen_ai.tool.call.arguments" in attributes(span)]
+    content = [attributes(span)[f"gen_ai.tool.call.{part}"] for part in ("arguments", "result")]
+    assert all("hello ***" in part for part in content)
+    assert not any("canary" in str(attributes(span)) for span in received.spans)
+
+
 async def test_a_gateway_is_named_as_the_environment_says(
     open_gateway: OpenGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:

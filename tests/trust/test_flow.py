@@ -19,7 +19,7 @@ from wicket_mcp.trust.concealing import conceal, conceal_body
 from wicket_mcp.trust.effects import READS as READING_VERBS
 from wicket_mcp.trust.effects import VERBS, effect_of
 from wicket_mcp.trust.flow import MAX_SOURCES, Session, Source
-from wicket_mcp.trust.sources import OTHERS_WRITE, kind_of
+from wicket_mcp.trust.sources import OTHERS_WRITE, Labels, kind_of, labels_of
 
 MAIL = {
     "from": "bob@example.com",
@@ -91,6 +91,9 @@ async def test_flow_is_off_unless_one_line_turns_it_on(offer: Offer, open_gatewa
         ({}, ["m.read"], False),
         ({"ifc": {"integrity": "untrusted"}}, ["m.read"], True),
         ({"io.modelcontextprotocol/trust-annotations": {"maliciousActivityHint": True}}, ["m.read"], True),
+        ({"io.modelcontextprotocol/trust-annotations": {"untrusted": True}}, ["m.read"], True),
+        ({"untrusted": True}, ["m.read"], True),
+        ({"io.modelcontextprotocol/trust-annotations": {"sensitive": True}}, ["m.read"], False),
         ({"ifc": {"integrity": "trusted"}}, [], True),
     ],
 )
@@ -103,6 +106,62 @@ async def test_labels_come_from_the_configuration_and_are_only_ever_tightened_by
         await call(gateway, person, "m.read")
         await call(gateway, person, "m.send", to="desk@attacker.example")
         assert len(person.heard) == asked
+
+
+TRUST = "io.modelcontextprotocol/trust-annotations"
+
+
+@pytest.mark.parametrize(
+    ("body", "labels"),
+    [
+        ({"_meta": {TRUST: {"untrusted": True, "sensitive": True}}}, (True, True)),
+        ({"_meta": {TRUST: {"untrusted": True}}, "annotations": {"untrusted": False}}, (True, False)),
+        ({"_meta": {TRUST: {"openWorldHint": True}}, "annotations": {"openWorldHint": False}}, (True, False)),
+        ({"content": [{"type": "text"}, {"type": "text", "_meta": {TRUST: {"sensitive": True}}}]}, (False, True)),
+        (
+            {"content": [{"type": "resource", "resource": {"_meta": {"ifc": {"integrity": "untrusted"}}}}]},
+            (True, False),
+        ),
+        ({"contents": [{"uri": "mail://1", "_meta": {TRUST: {"untrusted": True}}}]}, (True, False)),
+        ({"messages": [{"role": "user", "content": {"_meta": {TRUST: {"untrusted": True}}}}]}, (True, False)),
+        ({"_meta": {TRUST: {"untrusted": False, "sensitive": "yes"}}}, (False, False)),
+    ],
+)
+def test_labels_stated_about_a_result_or_a_part_of_it_are_joined(body: JsonObject, labels: tuple[bool, bool]) -> None:
+    stated = labels_of(Tool("m", "get_time", {}), body, ())
+    assert (stated.untrusted, stated.private) == labels
+
+
+def test_a_repeated_text_keeps_the_strictest_of_its_labels() -> None:
+    text = matching.read({"body": MAIL["body"], "id": "message-4711"})
+    session = Session()
+    for labels in (Labels(False, False, "mail"), Labels(True, False), Labels(False, True), Labels(False, False)):
+        session.add(Source("m.read", 0.0, "", labels, text))
+    (source,) = session.sources
+    assert source.labels == Labels(True, True, "mail")
+    assert session.fields == {"message-4711": 1}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "tool", "code"),
+    [
+        ("native", "run_script", {"language": "python", "code": "return await m.read_inbox()"}),
+        ("chain", "call_tool_chain", {"code": "return m.read_inbox({})", "max_output_size": 400}),
+        ("chain", "call_tool_chain", {"code": "const all = m.read_inbox({}); return all", "max_output_size": 400}),
+    ],
+)
+async def test_the_stored_result_of_a_script_has_the_labels_of_what_it_read(
+    dialect: Any, tool: str, code: JsonObject, offer: Offer, open_gateway: OpenGateway
+) -> None:
+    many = {"mails": [{**MAIL, "id": f"message-{number}"} for number in range(400)]}
+    server = offer(SEND, {**READ, "name": "read_inbox"}, results={"read_inbox": result(many)})
+    policy = [{"action": "deny", "labels": ["private"], "effects": ["sends"], "name": "nothing private"}]
+    async with open_gateway({"m": server}, policy=policy) as gateway:
+        menu = factory.menu((dialect,), gateway.config, lambda: gateway.registry)
+        answer = await menu.call(gateway.verbs, tool, ToolCall(code, Person(yes)))
+        stored = answer["_meta"]["wicket/result"]["id"]
+        with pytest.raises(Denied, match="nothing private"):
+            await call(gateway, Person(yes, session="another"), "m.send", to={"$result": stored})
 
 
 @pytest.mark.parametrize("hints", [{"openWorldHint": False}, {"readOnlyHint": True, "openWorldHint": False}])

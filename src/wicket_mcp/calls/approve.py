@@ -50,7 +50,7 @@ class Approvals(msgspec.Struct, frozen=True):
     rules: Rules
     store: ApprovalStore
     origin: Origin
-    """The call that produced a stored result, and its `_meta`."""
+    """The call that produced a stored result, and the result."""
     always: Always
     """The approvals given with "always"."""
     flow: Flow | None = None
@@ -115,8 +115,8 @@ async def _find_references(approvals: Approvals, request: Request) -> list[Store
     """The stored results that a call's arguments refer to."""
     references: list[Stored] = []
     for argument, handle in request.span.references:
-        tool, meta = await approvals.origin(handle, request.principal)
-        references.append(Stored(argument, tool, meta))
+        tool, body = await approvals.origin(handle, request.principal)
+        references.append(Stored(argument, tool, body))
     return references
 
 

@@ -149,7 +149,9 @@ async def _without_script(verbs: Verbs, call: ToolCall, code: str) -> Outcome | 
         ok, value = unwrap((await verbs.call(request)).body)
     except WicketError as problem:
         return _failure(f"{tool.key}: {problem}")
-    return Outcome("done", "javascript", value, True) if ok else _failure(f"{tool.key}: {value}")
+    if not ok:
+        return _failure(f"{tool.key}: {value}")
+    return Outcome("done", "javascript", value, True, labels=request.span.labels)
 
 
 async def _target(verbs: Verbs, call: ToolCall, single: OneCall) -> Tool:

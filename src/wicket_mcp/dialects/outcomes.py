@@ -24,6 +24,9 @@ async def render(
     body = _render_value(outcome.value) if outcome.has_value else text(nothing)
     if outcome.printed:
         body = {**body, "content": [*body["content"], *text(f"Printed:\n{outcome.printed.rstrip()}")["content"]]}
+    if outcome.labels:
+        meta = as_object(body.get("_meta"))
+        body = {**body, "_meta": {**meta, "ifc": {**as_object(meta.get("ifc")), **outcome.labels}}}
     return await verbs.put_aside("script", body, principal, most)
 
 

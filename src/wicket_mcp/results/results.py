@@ -20,7 +20,7 @@ from wicket_mcp.config.model.config import ResultsConfig
 from wicket_mcp.errors import BadArguments, UnknownResult
 from wicket_mcp.lanes import Lane
 from wicket_mcp.large_json import decode_in_pieces, encode_in_pieces
-from wicket_mcp.model import JsonObject, Principal, as_list, as_object
+from wicket_mcp.model import JsonObject, Principal, as_list
 from wicket_mcp.results.content import blocks_of, size_of, text_of, value_of
 from wicket_mcp.results.outline import outline
 from wicket_mcp.results.references import (
@@ -114,10 +114,9 @@ class Results:
         return await self.compute(principal, compute)
 
     async def origin(self, handle: str, principal: Principal) -> tuple[str, JsonObject]:
-        """The tool that produced a stored result, and the result's `_meta`."""
+        """The tool that produced a stored result, and the result, which must not be changed."""
         stored = await self._load(handle, principal)
-        meta = await self.compute(principal, lambda: as_object(self._decode(stored).body.get("_meta")))
-        return stored.tool, meta
+        return stored.tool, await self.compute(principal, lambda: self._decode(stored).body)
 
     async def substitute(self, arguments: Any, principal: Principal, text_at: TextAt) -> Any:
         """`arguments` with every `{"$result": id, "path": …}` in it replaced by the value it refers to.

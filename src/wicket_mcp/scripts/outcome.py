@@ -70,6 +70,8 @@ class Outcome(msgspec.Struct, frozen=True):
     problem: Problem | None = None
     calls: tuple[CallRecord, ...] = ()
     stats: Stats = msgspec.field(default_factory=Stats)
+    labels: JsonObject = msgspec.field(default_factory=dict[str, Any])
+    """Who may have written and may read what the script has read, as in `_meta.ifc`; empty if nobody follows it."""
 
     @property
     def ok(self) -> bool:

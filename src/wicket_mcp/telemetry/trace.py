@@ -24,6 +24,7 @@ from wicket_mcp.request import Handler, Layer, Request, Result
 from wicket_mcp.rpc import SENT, Sent
 from wicket_mcp.telemetry.durations import Durations, DurationsExport
 from wicket_mcp.telemetry.otlp import Collector
+from wicket_mcp.telemetry.redact import mask_strings
 from wicket_mcp.telemetry.spans import CLIENT, SERVER, Context, Span, read_context
 
 SERVER_DURATION, CLIENT_DURATION = "mcp.server.operation.duration", "mcp.client.operation.duration"
@@ -302,7 +303,8 @@ def _is_our_error(code: int) -> bool:
 
 
 def _cut(content: Any) -> str:
-    return encode(content).decode()[:_MAX_CONTENT]
+    """Content as text: without known secrets, masked before it is cut."""
+    return encode(mask_strings(content)).decode()[:_MAX_CONTENT]
 
 
 def _title(method: str, name: str) -> str:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from wicket_mcp.config.model.policy import DataLabel
 from wicket_mcp.config.model.policy import Flow as Mode
-from wicket_mcp.model import Caller, JsonObject, Tool, as_object
+from wicket_mcp.model import Caller, JsonObject, Tool
 from wicket_mcp.request import Request
 from wicket_mcp.trust import matching
 from wicket_mcp.trust.effects import effect_of
@@ -45,6 +45,10 @@ class Source(msgspec.Struct):
     """Its position in the session's reading order, by first reading."""
 
     @property
+    def is_labelled(self) -> bool:
+        return self.labels.untrusted or self.labels.private
+
+    @property
     def words(self) -> str:
         kind = f"{self.labels.kind} that {self.tool} gave" if self.labels.kind else f"what {self.tool} gave"
         return f"{kind} {_moment(self.at)}"
@@ -60,7 +64,7 @@ class Stored(msgspec.Struct, frozen=True):
 
     argument: str
     tool: str
-    meta: JsonObject
+    body: JsonObject
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -97,20 +101,23 @@ class Session:
         key = source.tool, source.run, source.text
         if (known := self._sources.get(key)) is not None:
             known.at = source.at
+            if not known.is_labelled and source.is_labelled:
+                self.fields.update(source.text.fields)
+            known.labels = replace(_join((known, source)), kind=known.labels.kind)
             self._sources.move_to_end(key)
             return
         self._numbers += 1
         source.number = self._numbers
         self._sources[key] = source
         self._size += len(source.text)
-        if source.labels.untrusted or source.labels.private:
+        if source.is_labelled:
             self.fields.update(source.text.fields)
         while len(self._sources) > 1 and (self._size > MAX_TEXT or len(self._sources) > MAX_SOURCES):
             self._drop(self._sources.popitem(last=False)[1])
 
     def _drop(self, source: Source) -> None:
         self._size -= len(source.text)
-        for name in source.text.fields if source.labels.untrusted or source.labels.private else ():
+        for name in source.text.fields if source.is_labelled else ():
             self.fields[name] -= 1
             if not self.fields[name]:
                 del self.fields[name]
@@ -191,7 +198,7 @@ class Flow:
             return
         referred = {reference.argument for reference in stored}
         for reference in stored:
-            labels = self._labels(_tool(reference.tool), reference.meta)
+            labels = self._labels(_tool(reference.tool), reference.body)
             if labels.untrusted or labels.private:
                 yield f"'{reference.argument}' is from a stored result of {reference.tool}", labels
         reading = _read_by(request.span.run, sources)
@@ -211,18 +218,23 @@ class Flow:
         if body.get("isError"):
             return
         tool = request.tool or Tool(request.span.server or request.server, request.name, {})
-        labels = self._labels(tool, as_object(body.get("_meta")), as_object(body.get("annotations")))
+        labels = self._labels(tool, body)
+        request.span.labels = labels.ifc
         if labels.untrusted or labels.private:
             request.span.concealable = trusted_fields(tool.own_key, self._trusted)
         self._remember(request.caller, request.span.run, tool, labels, matching.value_of(body))
 
-    def observe_stored(self, caller: Caller, run: str, tool: str, meta: JsonObject, value: Any) -> None:
+    def observe_stored(self, caller: Caller, run: str, tool: str, body: JsonObject, value: Any) -> None:
         """Remember what was read from a stored result, which another session may have stored."""
         known = _tool(tool)
-        self._remember(caller, run, known, self._labels(known, meta), value)
+        self._remember(caller, run, known, self._labels(known, body), value)
 
-    def _labels(self, tool: Tool, meta: JsonObject, annotations: JsonObject | None = None) -> Labels:
-        return labels_of(tool, meta, annotations or {}, self._trusted)
+    def labels_of_run(self, caller: Caller, run: str) -> Labels:
+        """The labels of everything that a script has read: those of its own result."""
+        return _join([source for source in self._memory.session(caller).sources if source.run == run])
+
+    def _labels(self, tool: Tool, body: JsonObject) -> Labels:
+        return labels_of(tool, body, self._trusted)
 
     def _remember(self, caller: Caller, run: str, tool: Tool, labels: Labels, value: Any) -> None:
         text = matching.read(value, trusted_fields(tool.own_key, self._trusted))
@@ -258,7 +270,7 @@ def _read_by(run: str, sources: Reversible[Source]) -> list[Source]:
     """The untrusted texts that a script has read, the latest first."""
     if not run:
         return []
-    labelled = (source for source in reversed(sources) if source.labels.untrusted or source.labels.private)
+    labelled = (source for source in reversed(sources) if source.is_labelled)
     return [source for source in labelled if source.run == run and source.text.prose]
 
 

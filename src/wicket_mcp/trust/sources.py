@@ -7,16 +7,20 @@ statements (`_meta`) can only make them stricter. Pure; the kinds were chosen to
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
 import msgspec
 
-from wicket_mcp.model import JsonObject, Tool, as_object
+from wicket_mcp.model import JsonObject, Tool, as_list, as_object
 
 META_IFC = "ifc"
 META_TRUST = "io.modelcontextprotocol/trust-annotations"
+_WRITTEN = ("untrusted", "maliciousActivityHint", "openWorldHint")
+"""Statements that others may have written a result."""
+_SECRET = ("sensitive", "privateHint")
+"""Statements that not everyone may read it."""
 
 
 class Labels(msgspec.Struct, frozen=True):
@@ -25,6 +29,12 @@ class Labels(msgspec.Struct, frozen=True):
     untrusted: bool
     private: bool
     kind: str = ""
+
+    @property
+    def ifc(self) -> JsonObject:
+        """The labels as a result states them in `_meta.ifc`."""
+        integrity = {"integrity": "untrusted"} if self.untrusted else {}
+        return {**integrity, "confidentiality": "private"} if self.private else integrity
 
 
 def _words(text: str) -> frozenset[str]:
@@ -114,22 +124,29 @@ def kind_of(server: str, tool: str) -> Labels:
     return _UNKNOWN
 
 
-def labels_of(tool: Tool, meta: JsonObject, annotations: JsonObject, trusted: Sequence[str]) -> Labels:
+def labels_of(tool: Tool, body: JsonObject, trusted: Sequence[str]) -> Labels:
     """The labels of one result: from the table, then from the configuration's trust, then from the result itself."""
     kind = kind_of(tool.server, tool.own_name or tool.name)
     # `openWorldHint: false` means that a tool stays in its own domain, not that its content is trusted: file servers
     # set it.
     untrusted = kind.untrusted and not any(fnmatchcase(tool.own_key, pattern) for pattern in trusted)
-    ifc = as_object(meta.get(META_IFC))
-    declared = {**as_object(meta.get(META_TRUST)), **annotations}
-    untrusted = (
-        untrusted
-        or ifc.get("integrity") == "untrusted"
-        or declared.get("maliciousActivityHint") is True
-        or declared.get("openWorldHint") is True
-    )
-    private = kind.private or ifc.get("confidentiality") == "private" or declared.get("privateHint") is True
+    private = kind.private
+    for stated in _statements(body):
+        ifc = as_object(stated.get(META_IFC))
+        untrusted = untrusted or ifc.get("integrity") == "untrusted" or any(stated.get(key) is True for key in _WRITTEN)
+        private = private or ifc.get("confidentiality") == "private" or any(stated.get(key) is True for key in _SECRET)
     return Labels(untrusted, private, kind.kind)
+
+
+def _statements(body: JsonObject) -> Iterator[JsonObject]:
+    """What a result says about its data, as a whole and in its parts; none takes back what another says."""
+    meta = as_object(body.get("_meta"))
+    yield from (meta, as_object(meta.get(META_TRUST)), as_object(body.get("annotations")))
+    for name in ("content", "contents", "messages", "resource"):
+        part = body.get(name)
+        for block in as_list(part) if isinstance(part, list) else (part,):
+            if isinstance(block, dict):
+                yield from _statements(as_object(block))
 
 
 def trusted_fields(tool: str, trusted: Sequence[str]) -> frozenset[str]:
