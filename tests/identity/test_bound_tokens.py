@@ -4,12 +4,14 @@ import base64
 import hashlib
 from dataclasses import dataclass
 
+import pytest
 from aiohttp import web
 from joserfc import jwk, jws, jwt
 
 from tests.conftest import OpenGateway
-from tests.identity.browser import browse
+from tests.identity.test_sign_in import sign_in, text_of
 from tests.peers.protected import Protected
+from wicket_mcp.errors import NeedsSignIn
 from wicket_mcp.model import LOCAL, JsonObject
 
 
@@ -47,13 +49,31 @@ def claims_of(proof: str) -> JsonObject:
     return jwt.decode(proof, key, algorithms=["ES256"]).claims
 
 
+async def test_the_next_sign_in_is_bound_to_a_key_too(open_gateway: OpenGateway) -> None:
+    async with BoundToKey() as remote:
+        servers = {"x": {"url": remote.url}}
+        async with open_gateway(servers) as gateway:
+            await sign_in(gateway)  # nobody has asked the server before
+            assert text_of(await gateway.call("x.whoami")) == "ann"
+            remote.tokens.clear()
+            remote.refresh_tokens.clear()
+            with pytest.raises(NeedsSignIn, match="revoked"):
+                await gateway.call("x.whoami")
+            await sign_in(gateway)
+            assert await gateway.accounts.sign_ins.sign_out(gateway.catalogue.server("x"), LOCAL)
+            await sign_in(gateway)
+            assert await gateway.accounts.sign_ins.sign_out(gateway.catalogue.server("x"), LOCAL)
+        async with open_gateway(servers) as gateway:
+            assert (await gateway.verbs.servers(LOCAL))[0].state == "needs sign-in"
+            await sign_in(gateway)
+            assert text_of(await gateway.call("x.whoami")) == "ann"
+
+
 async def test_every_request_proves_that_it_is_ours_and_unchanged(open_gateway: OpenGateway) -> None:
     async with BoundToKey() as remote, open_gateway({"x": {"url": remote.url}}) as gateway:
         assert (await gateway.servers())[0].state == "needs sign-in"
-        pending = await gateway.accounts.sign_ins.begin(gateway.catalogue.server("x"), LOCAL)
-        await browse(pending.link)
-        await pending.wait()
-        assert (await gateway.call("x.whoami"))["content"][0]["text"] == "ann"
+        await sign_in(gateway)
+        assert text_of(await gateway.call("x.whoami")) == "ann"
         assert remote.proofs >= 2
         token_proof = claims_of(remote.seen("/token")[0].headers["DPoP"])
         assert token_proof["htu"] == f"{remote.origin}/token"

@@ -37,6 +37,7 @@ from wicket_mcp.upstream.egress_rules import EgressRules
 
 TIMEOUT = 20.0
 LARGEST = 256 * 1024
+_PING = encode({"jsonrpc": "2.0", "id": 1, "method": "ping"})
 _JSON = {"Accept": "application/json", "User-Agent": "wicket"}
 
 
@@ -56,6 +57,17 @@ class OAuthClient:
 
     async def close(self) -> None:
         await self._http.close()
+
+    async def probe(self) -> Challenge:
+        """What the server asks for if a request has no token; an empty challenge if it cannot be asked."""
+        headers = {**_JSON, "Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+        try:
+            async with asyncio.timeout(self._timeout):
+                answer = await self._http.send("POST", Endpoint.of(self.server, self.url, {}), headers, _PING)
+                answer.close()
+        except (TimeoutError, UpstreamError, Denied):
+            return Challenge()
+        return Challenge.read(answer.header("WWW-Authenticate")) if answer.status in (401, 403) else Challenge()
 
     async def discover(self, challenge: Challenge, issuer_name: str = "") -> tuple[Resource, Issuer]:
         """Find the authorization server that protects the server. Raises SignInFailed."""

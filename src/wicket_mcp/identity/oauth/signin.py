@@ -153,10 +153,14 @@ class SignIns:
             raise ConfigError(f"Server '{config.name}' is not one that a person signs in to.")
         _check_right(config, principal)
         self._drop_expired()
-        challenge = self._accounts.challenge(config.name, owner)
-        if (pending := self._find_pending(config.name, owner, server.url, challenge)) is not None:
+        known = self._accounts.challenge(config.name, owner)
+        if (pending := self._find_pending(config.name, owner, server.url, known)) is not None:
             return pending
         oauth = self._oauth(config.name, server.url, owner, _trusted_issuers(config))
+        challenge = known
+        if not known.token:  # not what the server said: the sign-in has ended, or another process heard it
+            challenge = await oauth.probe()
+            challenge = replace(challenge, scope=known.scope or challenge.scope)
         resource, issuer = await oauth.discover(challenge, server.auth.issuer)
         check_code_flow(config.name, issuer)
         earlier = await self.keep.grant(owner, config.name, server.url)
@@ -197,7 +201,7 @@ class SignIns:
         await waiting.put(_BEGUN, request.state, to_builtins(begun), LIFE)
         if not begun.address:
             await self.leave(begun)
-        return self._expect(begun, challenge)
+        return self._expect(begun, known)
 
     def _find_pending(self, server: str, owner: str, url: str, challenge: Challenge) -> Pending | None:
         """The sign-in that the same user has just begun here: a call that is repeated gets the same link."""
