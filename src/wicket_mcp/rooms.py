@@ -23,6 +23,7 @@ from wicket_mcp.calls.profile_budgets import ProfileBudgets, afford, charge, lim
 from wicket_mcp.calls.sign_in import sign_in
 from wicket_mcp.calls.watches import Watches
 from wicket_mcp.catalog.addresses import Addresses
+from wicket_mcp.catalog.catalogue import Catalogue
 from wicket_mcp.catalog.failures import lacks_something
 from wicket_mcp.catalog.instructions import inline_signatures, instructions
 from wicket_mcp.catalog.listing import fingerprint
@@ -188,7 +189,7 @@ def build(config: Config, live: Live) -> Rooms:
     check(config)
     library = live.library
     addresses = Addresses(library.catalogue, unprefixed=config.unprefixed)
-    results = Results(live.results, config.results)
+    results = Results(live.results, config.results, partial(_shows_tool, library.catalogue))
     approvals = _approvals(config, live, results)
     parts = Parts(
         catalogue=library.catalogue,
@@ -227,6 +228,16 @@ def build(config: Config, live: Live) -> Rooms:
         _Reading(approvals.flow, results) if approvals is not None and approvals.flow is not None else None,
     )
     return Rooms(config, live, pipeline, verbs)
+
+
+def _shows_tool(catalogue: Catalogue, principal: Principal, key: str) -> bool:
+    """Whether the principal's profile shows a tool, by its own key. A name with dots may belong to several servers:
+    then it must show the tool of each.
+    """
+    now = catalogue.now
+    servers = [server for server in now.servers if key.startswith(f"{server}.")]
+    verdicts = [now.policy.shows(principal, server, key[len(server) + 1 :]) for server in servers]
+    return bool(verdicts) and all(verdicts)
 
 
 def _profiles_with_budget(config: Config) -> Mapping[str, ProfileConfig]:

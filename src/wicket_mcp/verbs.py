@@ -29,7 +29,7 @@ from wicket_mcp.extensions import SKILL_SCHEME, union, unknown_capabilities
 from wicket_mcp.identity.accounts import Accounts
 from wicket_mcp.model import LOCAL, Caller, JsonObject, Principal, ServerStatus, Tool, as_object, as_text
 from wicket_mcp.request import EMPTY, Handler, Request, Result, Span
-from wicket_mcp.results.results import Results, Slice
+from wicket_mcp.results.results import OWN, Results, Slice
 from wicket_mcp.schema.signature import first_sentence
 from wicket_mcp.scripting import Script, Scripting
 from wicket_mcp.search import Answer
@@ -193,7 +193,8 @@ class Verbs:
             body = self.addresses.rewrite_apps(body, result.request.server)
         size = request.span.size
         if not request.whole and size > self._results.shown:
-            body = await self._results.shape(body, result.tool.key, request.caller.principal, size=size)
+            tool, principal = result.tool, request.caller.principal
+            body = await self._results.shape(body, tool.key, principal, tool=tool.own_key, size=size)
         return result if body is result.body else Result(body, result.request)
 
     async def read_resource(
@@ -337,7 +338,7 @@ class Verbs:
 
     async def put_aside(self, of: str, body: JsonObject, principal: Principal, most: int | None = None) -> JsonObject:
         """Store an answer of our own, like a tool's result, if it has more than `most` tokens."""
-        return await self._results.shape(body, f"wicket.{of}", principal, most=most)
+        return await self._results.shape(body, f"{OWN}.{of}", principal, most=most)
 
     async def usage(self, principal: Principal) -> Mapping[str, int]:
         """How often this principal called each tool, by key."""

@@ -169,6 +169,35 @@ def test_a_running_gateway_is_not_added_to_itself(shell: Shell) -> None:
     assert [server.name for server in load(shell.config).servers] == ["time"]
 
 
+def test_wicket_is_recognised_behind_a_launcher_and_under_another_name(shell: Shell) -> None:
+    entries = {
+        "gateway": {"command": "/home/me/.local/bin/uvx", "args": ["--from", "wicket-mcp", "wicket", "serve"]},
+        "all-tools": {"command": "pipx", "args": ["run", "--spec", "wicket-mcp", "wicket", "serve", "--profile", "x"]},
+        "module": {"command": "/usr/bin/python3", "args": ["-I", "-m", "wicket_mcp", "serve"]},
+        "running": {"type": "http", "url": "http://localhost:8377/mcp"},
+        "another": {"type": "http", "url": "http://localhost:9000/mcp"},
+        "cricket": {"command": "cricket", "args": ["wicket", "--serve"]},
+        "time": {"command": "uvx", "args": ["mcp-server-time"]},
+    }
+    shell.write(".cursor/mcp.json", _json({"mcpServers": entries}))
+    assert shell.run("import", "cursor").code == 0
+    assert [server.name for server in load(shell.config).servers] == ["another", "cricket", "time"]
+
+
+def test_a_file_that_is_taken_over_by_its_path_has_a_profile_of_what_it_had(shell: Shell) -> None:
+    entry = {"mcpServers": {"time": {"command": "mcp-server-time"}}}
+    own = shell.write("app/.mcp.json", _json(entry))
+    hidden = shell.write("app/.tool/mcp.json", _json({"mcpServers": {"git": {"command": "mcp-server-git"}}}))
+    cursor = shell.write(".cursor/mcp.json", _json({"mcpServers": {"echo": peer("Echo")}}))
+    chosen: list[str] = []
+    for file in (own, hidden, cursor):
+        assert shell.run("import", str(file), "--take-over").code == 0
+        chosen.append(decode(file.read_bytes())["mcpServers"]["wicket"]["args"][-1])
+    profiles = {profile.name: profile.servers for profile in load(shell.config).profiles}
+    assert profiles == {"app-mcp": ("time",), "app-tool-mcp": ("git",), "cursor": ("echo",)}
+    assert chosen == list(profiles)
+
+
 def test_one_program_with_two_keys_is_two_servers(shell: Shell) -> None:
     keys = {name: {"command": "db", "env": {"DB_TOKEN": f"key-of-{name}"}} for name in ("db", "db-2")}
     file = shell.write("servers.json", _json({"mcpServers": keys}))

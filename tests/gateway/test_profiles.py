@@ -93,6 +93,17 @@ def questions(dialect: str, server: str = "safe", tool: str = f"{MARK}_1") -> li
     return asked[dialect]
 
 
+def reading(handle: str) -> list[tuple[str, JsonObject]]:
+    """Every way to read a stored result, or to use it."""
+    return [
+        ("read_result", {"id": handle}),
+        ("read_result", {"id": handle, "grep": "qz"}),
+        ("run_script", {"code": f"await results.get('{handle}')"}),
+        ("run_script", {"code": f"return await results.get('{handle}')", "language": "javascript"}),
+        ("call_tool", {"name": "echo.echo", "arguments": {"message": {"$result": handle}}}),
+    ]
+
+
 async def ask_everything(gateway: Gateway, profile: str, server: str = "safe", tool: str = f"{MARK}_1") -> list[str]:
     """What anybody can get to read of this gateway through a profile, but for what they said themselves."""
     principal = replace(LOCAL, profile=profile)
@@ -175,7 +186,7 @@ WORDS = {f"{server}.tool_{n}": f"qz{server}{n}" for server in ("alpha", "beta") 
 """A word for each tool of two servers that is in its description, in its answer and nowhere else."""
 
 
-def worded(folder: Path, server: str) -> Server:
+def worded(folder: Path, server: str, rest: str = "") -> Server:
     """A server whose tools each say their word."""
     words = {name.partition(".")[2]: word for name, word in WORDS.items() if name.startswith(server)}
     listing = {
@@ -183,7 +194,7 @@ def worded(folder: Path, server: str) -> Server:
             {"name": name, "description": f"Open the safe {word}", "inputSchema": OBJECT}
             for name, word in words.items()
         ],
-        "results": {name: {"content": [{"type": "text", "text": word}]} for name, word in words.items()},
+        "results": {name: {"content": [{"type": "text", "text": word + rest}]} for name, word in words.items()},
     }
     file = folder / f"{server}.json"
     file.write_text(json.dumps(listing))
@@ -210,6 +221,56 @@ async def test_whatever_a_profile_says_no_dialect_speaks_of_what_it_does_not_sho
         for key in rng.sample(sorted(shown), 1):
             said = await ask_everything(gateway, "p", *key.split("."))
             assert sum(WORDS[key] in each for each in said) > 10, "what is shown can be asked for in all these ways"
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_a_stored_result_is_readable_only_where_its_tool_is_shown(
+    open_gateway: OpenGateway, tmp_path: Path, seed: int
+) -> None:
+    rng = random.Random(seed)
+    patterns = ["alpha.*", "beta.tool_[0-1]", "*.tool_2", "alpha.tool_3", "*.tool_[!1]", "beta.tool_3"]
+    profile = {"tools": [*rng.sample(patterns, 2), "echo.*"], "names": {"alpha.tool_2": "other", "beta.tool_3": "more"}}
+    servers = {"echo": peer("Echo"), **{name: worded(tmp_path, name, "-" * 200) for name in ("alpha", "beta")}}
+    profiles = {"p": profile, "open": {"servers": ["*"]}}
+    async with open_gateway(servers, profiles=profiles, results={"large": 30}) as gateway:
+        await gateway.tools()
+        config = gateway.config.profiles[0]
+        shown = {key for key in WORDS if config.shows(view_tool(gateway, key))}
+        menu = gateway.protocol("native").menu
+
+        async def say(name: str, arguments: JsonObject, profile: str) -> JsonObject:
+            try:
+                return await menu.call(
+                    gateway.verbs, name, ToolCall(arguments, Silent(replace(LOCAL, profile=profile)))
+                )
+            except WicketError as problem:
+                return {"content": [{"type": "text", "text": str(problem)}]}
+
+        async def readers(handle: str, word: str, profile: str) -> int:
+            answers = [await say(name, arguments, profile) for name, arguments in reading(handle)]
+            return sum(word in encode(answer).decode() for answer in answers)
+
+        for key, word in WORDS.items():
+            for where in ("", "open"):
+                called = await say("call_tool", {"name": key}, where)
+                handle = called["_meta"]["wicket/result"]["id"]
+                assert await readers(handle, word, "") == len(reading(handle))
+                assert await readers(handle, word, "p") == (len(reading(handle)) if key in shown else 0)
+        for where in ("", "open"):
+            ran = await say("run_script", {"code": "await alpha.tool_0()"}, where)
+            handle = ran["_meta"]["wicket/result"]["id"]
+            assert await readers(handle, WORDS["alpha.tool_0"], where) == len(reading(handle))
+            assert await readers(handle, WORDS["alpha.tool_0"], "p") == 0
+
+
+async def test_patterns_of_tools_match_a_server_with_dots_in_its_name(open_gateway: OpenGateway) -> None:
+    profiles = {"work": {"tools": ["my.server.get_*"]}, "all": {"tools": ["my.*.*"]}, "other": {"tools": ["my.get_*"]}}
+    async with open_gateway({"my.server": replay("time"), "git": replay("git")}, profiles=profiles) as gateway:
+        shown = {
+            name: {tool.name for tool in (await gateway.verbs.view(replace(LOCAL, profile=name))).tools}
+            for name in profiles
+        }
+        assert shown == {"work": {"get_current_time"}, "all": {"get_current_time", "convert_time"}, "other": set()}
 
 
 def view_tool(gateway: Gateway, key: str) -> Any:

@@ -66,7 +66,7 @@ def import_servers(
     path = find_target(config)
     with keep_trust(path):
         imported = import_plan.import_servers(files, path, dry_run=dry_run)
-    profile = _profile_of(client, project=project) if client else ""
+    profile = _profile_of(client, project=project) if client else _profile_of_file(Path(source).expanduser())
     replaced: list[tuple[Path, Path]] = []
     if take_over and not dry_run:
         if profile and imported.outcomes:
@@ -145,6 +145,20 @@ def _profile_of(client: "Client", *, project: bool) -> str:
     from wicket_mcp.config.model.names import derive
 
     return f"{client.id}-{derive(Path.cwd().name).replace('.', '-')}" if project else client.id
+
+
+def _profile_of_file(path: Path) -> str:
+    """The profile of a file that was named: a client's, if the file is one's, else one of its own."""
+    from wicket_mcp.config.model.names import derive
+    from wicket_mcp.config.read.client_files import CLIENTS, folders, user_files
+
+    where, resolved = folders(), path.absolute()
+    for client in CLIENTS.values():
+        if any(file.path.absolute() == resolved for file in user_files(client, where)):
+            return client.id
+    folders_above = resolved.parts[-3:-1] if resolved.parent.name.startswith(".") else resolved.parts[-2:-1]
+    words = (*folders_above, resolved.name.strip(".").partition(".")[0])
+    return derive("-".join(word.strip("./\\") for word in words)).replace(".", "-")
 
 
 def take_over_files(

@@ -1,7 +1,7 @@
 """Large results: stored completely, shown in part, read by handle, passed to other calls by reference.
 
 Shortening loses nothing: the agent's answer names the handle for reading the rest. A handle cannot be guessed and works
-only for the principal whose call made it.
+only for the principal whose call made it; in a profile, only if the profile shows the tool that gave the result.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Callable
 from functools import cached_property
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -39,9 +39,14 @@ CHARS_PER_TOKEN = 4  # average cost of text; good enough to decide what is large
 FIRST_PART = 4000  # characters of a large result that are shown at once
 DEFAULT_LINES = 200
 PARTS = 4  # factor by which reading may exceed substituting, if several results are referred to
+OWN = "wicket"  # the server of our own answers
+_IN = "@"  # between the name of an own answer and the profile in which it was given
 KEPT = 30.0  # seconds for which the last read result stays decoded
 
 T = TypeVar("T")
+
+Shows: TypeAlias = Callable[[Principal, str], bool]
+"""Whether the principal's profile shows a tool, by its own key."""
 
 
 class Slice(msgspec.Struct, frozen=True):
@@ -54,8 +59,9 @@ class Slice(msgspec.Struct, frozen=True):
 class Results:
     """The stored results of all principals."""
 
-    def __init__(self, storage: ResultStorage, config: ResultsConfig) -> None:
+    def __init__(self, storage: ResultStorage, config: ResultsConfig, shows: Shows) -> None:
         self._storage = storage
+        self._shows = shows
         self.config = config
         self.shown = (config.large + 1) * CHARS_PER_TOKEN - 1
         """Characters up to which a result is shown completely."""
@@ -64,11 +70,19 @@ class Results:
         self._forgetting: asyncio.TimerHandle | None = None
 
     async def shape(
-        self, body: JsonObject, of: str, principal: Principal, *, most: int | None = None, size: int | None = None
+        self,
+        body: JsonObject,
+        of: str,
+        principal: Principal,
+        *,
+        tool: str = "",
+        most: int | None = None,
+        size: int | None = None,
     ) -> JsonObject:
         """`body` itself or, if it has over `most` tokens, its beginning with a handle to the whole.
 
-        `of` names the tool in the text; `size` is `size_of(body)` if it is already known.
+        `of` names the tool in the text, and `tool` is its own key (empty for an answer of ours, which may hold
+        anything that the principal's profile shows); `size` is `size_of(body)` if it is already known.
         """
         tokens = (size_of(body) if size is None else size) // CHARS_PER_TOKEN
         if tokens <= (self.config.large if most is None else min(most, self.config.large)):
@@ -77,7 +91,9 @@ class Results:
 
         def put_aside() -> tuple[StoredResult, JsonObject]:
             data = encode_in_pieces(body)
-            stored = StoredResult(handle, principal.name, of, data, steady_time() + self.config.keep)
+            stored = StoredResult(
+                handle, principal.name, tool or _own_answer(of, principal), data, steady_time() + self.config.keep
+            )
             return stored, self._announce(body, of, handle, max(tokens, _tokens(body, data)))
 
         is_large = tokens * CHARS_PER_TOKEN > LARGE
@@ -146,14 +162,20 @@ class Results:
     async def _load(self, handle: str, principal: Principal) -> StoredResult:
         check_length(handle, MAX_NAME, "The id of a result")
         latest = self._latest
-        if latest is not None and latest.is_for(handle, principal):
-            return latest.stored
-        stored = await self._storage.load(handle, principal)
-        if stored is None:
+        is_latest = latest is not None and latest.is_for(handle, principal)
+        stored = latest.stored if latest is not None and is_latest else await self._storage.load(handle, principal)
+        if stored is None or not self._is_shown(stored, principal):
             raise UnknownResult(
                 f"There is no stored result '{handle}'.", hint="It may have expired; make the call again."
             )
         return stored
+
+    def _is_shown(self, stored: StoredResult, principal: Principal) -> bool:
+        """Whether the principal's profile shows the tool that gave the result, or the answer was given in it."""
+        if not principal.profile:
+            return True
+        is_own = stored.tool.startswith(f"{OWN}.") and stored.tool.endswith(f"{_IN}{principal.profile}")
+        return is_own or self._shows(principal, stored.tool)
 
     async def compute(self, principal: Principal, work: Callable[[], T]) -> T:
         """Run slow `work` in a thread, in the lane of all reads of stored results."""
@@ -215,6 +237,11 @@ class _Decoded:
     def is_for(self, handle: str, principal: Principal) -> bool:
         stored = self.stored
         return stored.id == handle and stored.principal == principal.name and stored.expires_at >= steady_time()
+
+
+def _own_answer(of: str, principal: Principal) -> str:
+    """The name under which an answer of ours is stored: it may be read only in the profile in which it was given."""
+    return f"{of}{_IN}{principal.profile}" if principal.profile else of
 
 
 def _tokens(body: JsonObject, data: bytes) -> int:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from wicket_mcp.config.edit.losses import describe_approvals
-from wicket_mcp.config.model.config import Config
+from wicket_mcp.config.model.config import Config, HttpConfig
 from wicket_mcp.config.model.server import ServerConfig
 from wicket_mcp.config.model.validation import InvalidOption, KeyPath, value_at
 from wicket_mcp.config.read import formats, layouts, syntax
@@ -104,13 +104,17 @@ def _collect(
 
 
 def _is_wicket(server: ServerConfig) -> bool:
-    """Whether an entry is Wicket itself: its command, or by its name an address of this machine with our path."""
+    """Whether an entry is Wicket itself: its command, also behind a launcher such as uvx, or its address here."""
     if server.url is not None:
         address = urlsplit(server.url)
         is_local = address.hostname in ("127.0.0.1", "localhost", "::1")
-        return server.name == "wicket" and is_local and (address.path == "/mcp" or address.path.startswith("/mcp/"))
-    program = Path(server.command or "").name.removesuffix(".exe")
-    return "serve" in server.args and (program == "wicket" or server.args[:2] == ("-m", "wicket_mcp"))
+        is_ours = server.name == "wicket" or address.port == HttpConfig().port
+        return is_local and is_ours and (address.path == "/mcp" or address.path.startswith("/mcp/"))
+    words = [Path(word).name.removesuffix(".exe") for word in (server.command or "", *server.args)]
+    if "serve" not in words[1:]:
+        return False
+    before = words[: words.index("serve", 1)]
+    return words[0] == "wicket" or before[-1] == "wicket" or before[-2:] == ["-m", "wicket_mcp"]
 
 
 def _make_absolute(server: ServerConfig, folder: Path) -> ServerConfig:

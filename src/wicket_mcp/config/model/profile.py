@@ -68,7 +68,7 @@ class ProfileConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """Whether anything of a server is shown."""
         if self.servers:
             return any(fnmatchcase(server, pattern) for pattern in self.servers)
-        return any(fnmatchcase(server, pattern.partition(".")[0]) for pattern in self.tools)
+        return any(_may_match(pattern, server) for pattern in self.tools)
 
     def shows(self, tool: Tool) -> bool:
         if not self.shows_server(tool.server):
@@ -98,6 +98,12 @@ class ProfileConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def holds(self, principal: Principal) -> bool:
         """Whether a principal is restricted to the profiles that name them."""
         return principal.name in self.keys or not principal.groups.isdisjoint(self.groups)
+
+
+def _may_match(pattern: str, server: str) -> bool:
+    """Whether a pattern of `server.tool` can match tools of a server, whose name may have dots of its own."""
+    heads = [pattern[: dot.start()] for dot in re.finditer(r"\.", pattern)] or [pattern]
+    return any(fnmatchcase(server, head) for head in heads)
 
 
 def check(profile: ProfileConfig) -> None:
