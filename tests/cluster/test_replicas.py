@@ -13,7 +13,7 @@ import pytest
 from tests.cluster.house import House, Replica, replicas
 from tests.cluster.keys import make_key, wicket
 from tests.conftest import peer
-from tests.gateway.serving import Raw
+from tests.gateway.serving import TOKEN, Raw
 from tests.peers.counting_servers import CountingServer
 from tests.peers.postgres import Postgres
 
@@ -42,6 +42,11 @@ class Legacy:
         self.session = headers.get("Mcp-Session-Id", self.session)
         return status, answer
 
+    async def end(self, replica: Replica) -> int:
+        headers = {"Mcp-Session-Id": self.session, "Authorization": f"Bearer {TOKEN}"}
+        async with self.http.delete(f"{replica.address}/mcp", headers=headers) as answer:
+            return answer.status
+
     async def echo(self, replica: Replica, message: str, server: str = "x") -> str:
         params = {"name": "call_tool", "arguments": {"name": f"{server}.echo", "arguments": {"message": message}}}
         _, answer = await self.ask(replica, "tools/call", params)
@@ -60,9 +65,22 @@ async def test_a_session_lives_everywhere_and_outlives_its_replica(postgres: Pos
         assert [await client.echo(replica, "still here") for replica in (second, third)] == ["still here"] * 2
         await third.stop()
         assert await client.echo(second, "alone") == "alone"
-        headers = {"Mcp-Session-Id": client.session, "Authorization": "Bearer a-token-for-tests-only"}
-        async with http.delete(f"{second.address}/mcp", headers=headers) as answer:
-            assert answer.status == 200
+        assert await client.end(second) == 200
+        assert (await client.ask(second, "ping", {}))[0] == 404
+
+
+async def test_a_session_that_its_client_ended_is_restored_by_no_replica(postgres: Postgres, tmp_path: Path) -> None:
+    async with house(tmp_path, postgres.database(), count=2) as (house_, http):
+        first, second = house_.replicas
+        client = Legacy(http)
+        for ending in house_.replicas:
+            client.session = ""
+            await client.ask(first, "initialize", HELLO)
+            assert await client.end(ending) == 200
+            assert [(await client.ask(replica, "ping", {}))[0] for replica in house_.replicas] == [404, 404]
+            assert await client.end(second) == 404
+        await first.kill()
+        assert (await client.ask(second, "ping", {}))[0] == 404
 
 
 async def test_a_session_is_its_principals_alone_and_no_stranger_is_a_replica(

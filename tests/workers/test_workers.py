@@ -87,6 +87,18 @@ async def test_a_legacy_session_goes_on_at_every_worker_and_when_one_dies(start:
         assert upstream.executed == [str(number) for number in range(30)]
 
 
+async def test_a_session_that_its_client_ended_has_ended_at_every_worker(start: Start) -> None:
+    async with start({}, workers=2) as served:
+        _, headers, _ = await served.client.post(HELLO, token=None)
+        session = {"Mcp-Session-Id": headers["Mcp-Session-Id"]}
+        async with served.client.session.delete(served.address, headers=session) as answer:
+            assert answer.status == 200
+        for _ in range(12):
+            async with raw_client(served.address) as client:
+                ping: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {}}
+                assert (await client.post(ping, session, token=None))[0] == 404
+
+
 async def test_a_command_runs_once_for_all_workers_and_moves_when_its_owner_dies(start: Start) -> None:
     async with start({"a": peer("Echo")}, workers=2) as served:
         [server] = await _ask_everybody(served)

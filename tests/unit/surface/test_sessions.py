@@ -156,3 +156,17 @@ async def test_news_waits_for_a_stream_once_of_each_kind_and_bounded(protocol: P
     assert "progress" not in text
     assert "list_changed" not in text
     assert session.missed == {}
+
+
+async def test_a_session_that_began_elsewhere_or_was_ended_for_room_counts_as_any_other(protocol: Protocol) -> None:
+    world = World(protocol, most=10, most_per_principal=3)
+    opened = [world.open(ANN) for _ in range(6)]
+    for session in opened[:3]:
+        world.now += 1
+        world.sessions.adopt(session.id, ANN, protocol)
+    assert len(world.sessions) == 3
+    assert [session.id for session in world.sessions.list()] == [session.id for session in opened[:3]]
+    for session in world.sessions.list():
+        _busy(session)
+    with pytest.raises(Overloaded):
+        world.sessions.adopt("from elsewhere", ANN, protocol)
