@@ -22,7 +22,7 @@ from wicket_mcp.model import JsonObject, Principal, as_object
 from wicket_mcp.request import Handler, Layer, Request, Result
 from wicket_mcp.store.base import ApprovalStore
 from wicket_mcp.store.model import StoredApproval
-from wicket_mcp.telemetry.log import cut
+from wicket_mcp.telemetry.log import cut, escape
 from wicket_mcp.telemetry.redact import mask_strings
 from wicket_mcp.trust.always import Always
 from wicket_mcp.trust.flow import Finding, Flow, Stored
@@ -207,7 +207,7 @@ async def _wait_for_a_person(store: ApprovalStore, question: StoredApproval, dec
 
 def _question(request: Request, call: Call, decision: Decision, why: str, version: str) -> StoredApproval:
     now = time.time()
-    exact = cut(pretty(mask_strings(call.arguments)), _STORED)
+    exact = cut(escape(pretty(mask_strings(call.arguments))), _STORED)
     client = f" ({request.caller.client_name})" if request.caller.client_name else ""
     words = f"May {request.principal.name}{client} call {call.key}?{why} ({decision.words} asks.){_ARGUMENTS}{exact}"
     identity = (request.principal.name, call.server, call.tool, call.digest, version)

@@ -18,7 +18,10 @@ from wicket_mcp.telemetry.known import KNOWN
 _UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u2064\u2066-\u206f\ufeff\U000e0000-\U000e007f]"
 )
-_UNPRINTABLE = re.compile(r"[^\n\x20-\x7e\xa0-\ud7ff\ue000-\U0010ffff]|[\xad\u200b-\u200f\u2028-\u202e\u2060-\u206f]")
+_UNPRINTABLE = re.compile(
+    r"[^\n\x20-\x7e\xa0-\ud7ff\ue000-\U0010ffff]|"
+    r"[\xad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]"
+)
 _LAYOUT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _PAGE = 4096
 _PATIENCE = 20  # milliseconds

@@ -26,6 +26,7 @@ from wicket_mcp.errors import Internal
 from wicket_mcp.model import JsonObject, Listing, Tool, as_object, as_text
 from wicket_mcp.store.base import PinStore
 from wicket_mcp.store.model import StoredPin
+from wicket_mcp.telemetry.log import escape
 from wicket_mcp.trust.launchers import package_of
 from wicket_mcp.trust.lint import LookAlikes, Suspicion, suspect
 
@@ -92,7 +93,7 @@ class Held(msgspec.Struct, frozen=True):
 
 def difference(before: JsonObject | None, after: JsonObject) -> str:
     """The difference, word for word, for a person."""
-    old, new = (pretty(version).splitlines() if version else [] for version in (before, after))
+    old, new = (escape(pretty(version)).splitlines() if version else [] for version in (before, after))
     return "\n".join(list(unified_diff(old, new, "approved", "now", lineterm="", n=1))[2:])
 
 

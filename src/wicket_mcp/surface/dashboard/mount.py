@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from urllib.parse import parse_qsl, quote, unquote
 
 from wicket_mcp.calls.approve import ALWAYS_MARK, SESSION_MARK
-from wicket_mcp.errors import Denied, Unavailable, UnknownName, WicketError
+from wicket_mcp.errors import CallerError, Denied, Unavailable, UnknownName, WicketError
 from wicket_mcp.identity.grants import OAuthError
 from wicket_mcp.model import LOCAL, JsonObject, Principal
 from wicket_mcp.surface.dashboard.pages import Pages
@@ -94,9 +94,9 @@ class Dashboard:
     ) -> None:
         raw: bytes = scope.get("raw_path") or scope["path"].encode()
         parts = [unquote(part) for part in raw.decode("latin-1").partition("?")[0].split("/")[2:] if part]
-        query = dict(parse_qsl(scope.get("query_string", b"").decode("latin-1"), max_num_fields=50))
         reply = _Reply(send, scope)
         try:
+            query = _parse_fields(scope.get("query_string", b"").decode("latin-1"), 50)
             if scope["method"] == "POST":
                 form = await _read_form(receive, headers)
                 await self._post(parts, query, form, headers, reply)
@@ -332,7 +332,14 @@ class _Reply:
 
 async def _read_form(receive: Receive, headers: RequestHeaders) -> dict[str, str]:
     body = await read_body(receive, headers, MAX_FORM)
-    return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=200))
+    return _parse_fields(body.decode("utf-8", "replace"), 200, keep_blank=True)
+
+
+def _parse_fields(text: str, most: int, *, keep_blank: bool = False) -> dict[str, str]:
+    try:
+        return dict(parse_qsl(text, keep_blank_values=keep_blank, max_num_fields=most))
+    except ValueError:
+        raise CallerError("There are too many fields.", hint=f"Send at most {most}.") from None
 
 
 def _is_same_origin(headers: RequestHeaders) -> bool:

@@ -40,6 +40,7 @@ from wicket_mcp.surface.dashboard.parts import (
 from wicket_mcp.surface.dashboard.settings import clients_of, sections_of
 from wicket_mcp.surface.dashboard.source import Source
 from wicket_mcp.surface.under_way import Load
+from wicket_mcp.telemetry.log import escape
 from wicket_mcp.trust.always import render
 from wicket_mcp.trust.pins import difference
 
@@ -264,7 +265,7 @@ class Pages:
 
     async def approvals(self, principal: Principal, params: Asked) -> JsonObject:
         held = [(change, mark_lines(change.diff())) for change in self.source.held()]
-        standing = [(rule, render(rule)) for rule in await self.source.always().list()]
+        standing = [(rule, escape(render(rule))) for rule in await self.source.always().list()]
         questions = [
             (question, *question.words.partition("\nArguments: ")[::2])
             for question in await self.source.approvals.approvals(time.time())
