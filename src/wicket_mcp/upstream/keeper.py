@@ -50,12 +50,13 @@ class Keeper:
         self._thread: ThreadPoolExecutor | None = None
         """Moves processes between control groups, for which the kernel may take ten milliseconds, in order."""
         self._shell: subprocess.Popen[bytes] | None = None
+        self._closed = False
 
     def __repr__(self) -> str:
         return f"<Keeper {len(self._groups)} groups>"
 
     def add(self, group: int) -> None:
-        if self._shell is None and self._control is None:
+        if self._shell is None and self._control is None and not self._closed:
             self._control = ControlGroups.make()
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="wicket-groups") if self._control else None
         self._groups.add(group)
@@ -78,18 +79,24 @@ class Keeper:
             self._tell(f"- {group}\n")
 
     async def close(self) -> None:
-        """Stop: no server is running any more."""
+        """Stop: no server is running any more. One whose end is noticed later starts nothing again."""
+        self._closed = True
         control, thread, self._control, self._thread = self._control, self._thread, None, None
-        if control is not None and thread is not None:
-            await asyncio.get_running_loop().run_in_executor(thread, control.close)
-            thread.shutdown()
         shell, self._shell = self._shell, None
-        if shell is not None and shell.stdin is not None:
-            with contextlib.suppress(OSError):
-                shell.stdin.close()
+        try:
+            if control is not None and thread is not None:
+                await asyncio.get_running_loop().run_in_executor(thread, control.close)
+                thread.shutdown()
+        finally:
+            if shell is not None and shell.stdin is not None:
+                with contextlib.suppress(OSError):
+                    shell.stdin.close()
+        if shell is not None:
             await asyncio.to_thread(shell.wait)
 
     def _tell(self, line: str) -> None:
+        if self._closed:
+            return
         if self._shell is None or self._shell.poll() is not None:
             self._start()
             line = "".join(f"+ {group}\n" for group in self._groups)
