@@ -201,6 +201,7 @@ def build(config: Config, live: Live) -> Rooms:
         buckets=live.buckets,
         forward=library.forward,
         subscribe=live.watches.subscribe,
+        set_log_level=library.forward.set_log_level,
         account=library.accounts.version,
         sign_in=sign_in(library.accounts, library.catalogue) if may_need_sign_in(config) else None,
         task_ids=library.task_ids,

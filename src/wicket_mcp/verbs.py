@@ -374,9 +374,12 @@ class Verbs:
             await self._reading.note(reader, "", handle, part.text)
         return part
 
-    async def set_log_level(self, level: str) -> None:
-        """Ask the legacy upstreams for log messages of this level and above."""
-        await self._pool.set_log_level(level)
+    async def set_log_level(self, level: str, caller: Caller) -> None:
+        """Ask the legacy upstreams for log messages of this level and above, unless they were asked already."""
+        if self._pool.lacks_log_level(level):
+            await self._pipeline(
+                Request(method="logging/setLevel", caller=caller, params={"level": level}, name=level, span=Span())
+            )
 
     def _status(self, config: ServerConfig, view: View, *, signed_in: bool) -> ServerStatus:
         listing = view.listings.get(config.name)

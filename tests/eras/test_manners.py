@@ -16,6 +16,7 @@ from tests.eras.witness import witness
 from tests.gateway.serving import META, Command, raw_client, serve_http
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.model import META_CAPABILITIES, JsonObject
+from wicket_mcp.store.model import CallRecord
 from wicket_mcp.surface.stdio import DRAIN
 from wicket_mcp.tasks import Tasks
 
@@ -34,7 +35,9 @@ async def test_a_change_that_is_told_while_the_list_is_read_is_not_missed(open_g
 
 
 async def test_clients_that_share_an_upstream_each_hear_the_log_they_want(open_gateway: OpenGateway) -> None:
+    records: list[CallRecord] = []
     async with upstream(LEGACY) as server, open_gateway({SERVER: server}, unprefixed=True) as gateway:
+        gateway.audit.listen(records.extend)
         async with (
             serve_http(gateway, "flat", token=None) as address,
             seated(address, "legacy") as curious,
@@ -46,6 +49,9 @@ async def test_clients_that_share_an_upstream_each_hear_the_log_they_want(open_g
             await calm.call("flat", "log")
             assert [log.level for log in curious.logs] == ["debug", "info", "error"]
             assert [log.level for log in calm.logs] == ["error"]
+            gateway.audit.flush()
+            passed = [(record.principal, record.tool) for record in records if record.method == "logging/setLevel"]
+            assert passed == [("local", "debug")], "what its servers are sent is a request of a client, once"
 
 
 async def test_a_log_level_that_does_not_exist_is_refused(open_gateway: OpenGateway) -> None:

@@ -86,6 +86,7 @@ async def open_facade(tmp_path: Path, clock: Clock) -> AsyncGenerator[OpenFacade
                 ServerBuckets(),
                 forward,
                 forward,
+                forward.set_log_level,
                 TaskIds(tmp_path / "state"),
             )
             facade = RegistryFacade(config, store, pool, catalogue, forward, lambda: Pipeline(parts).guard, clock)

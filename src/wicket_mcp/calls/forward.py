@@ -97,6 +97,11 @@ class Forward:
             server, f"Server '{server}' asked for more input {ROUNDS} times; the call was given up."
         )
 
+    async def set_log_level(self, request: Request) -> Result:
+        """The innermost handler of `logging/setLevel`, which concerns all servers."""
+        await self._pool.set_log_level(request.name)
+        return Result({}, request)
+
     async def _send(
         self, request: Request, params: JsonObject, callbacks: Callbacks, *, sent_before: bool
     ) -> JsonObject:

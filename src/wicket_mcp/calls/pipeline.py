@@ -61,6 +61,7 @@ class Parts(msgspec.Struct, frozen=True):
     buckets: ServerBuckets
     forward: Handler
     subscribe: Handler
+    set_log_level: Handler
     task_ids: TaskIds
     sign_in: Layer | None = None
     account: AccountOf | None = None
@@ -110,6 +111,8 @@ class Pipeline:
             ),
             "resources/directory/read": stack("invoke", "reading a server's resources", resources, by_server),
             "skills/get": stack("discover", "reading about skills", resources, by_server),
+            # Needs no scope: it decides only which messages of their own calls clients are sent.
+            "logging/setLevel": nest(self._outermost, _mark(FORWARD, parts.set_log_level)),
             **dict.fromkeys(TASK_METHODS, stack("invoke", "following a task", tasks, by_server)),
             **dict.fromkeys(LIST_METHODS, stack("discover", "listing what a server offers", extension, by_server)),
             EXTENSION: stack("invoke", "using a server's extension", extension, by_server),

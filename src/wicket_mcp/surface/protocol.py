@@ -282,7 +282,7 @@ class Protocol:
         if not request.modern:
             return undress(await method(self, request, request.caller, {}))
         if request.caller.log_level in LOG_LEVELS:
-            await self.verbs.set_log_level(request.caller.log_level)
+            await self.verbs.set_log_level(request.caller.log_level, request.caller)
         if request.method not in _RESUMABLE:
             return self._dress(request, await method(self, request, request.caller, {}))
         if request.caller.capabilities and request.method == "tools/call" and tasks_methods.wants_task(request):
@@ -344,7 +344,7 @@ class Protocol:
             raise RpcProblem(INVALID_PARAMS, f"'{level[:40]}' is not a log level; they are {', '.join(LOG_LEVELS)}.")
         if request.client is not None:
             request.client.want_logs(level)
-        await self.verbs.set_log_level(level)
+        await self.verbs.set_log_level(level, caller)
         return {}
 
     async def list_tools(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:

@@ -394,12 +394,16 @@ class Pool:
             for uri in uris
         }
 
+    def lacks_log_level(self, level: str) -> bool:
+        """Whether messages of this level are not asked for yet."""
+        return not self._log_level or LOG_LEVELS.index(level) < LOG_LEVELS.index(self._log_level)
+
     async def set_log_level(self, level: str) -> None:
         """Have every legacy upstream, now and later, send log messages of this level and above.
 
         The level only ever gets lower: upstreams are shared, and messages are filtered for each client.
         """
-        if self._log_level and LOG_LEVELS.index(level) >= LOG_LEVELS.index(self._log_level):
+        if not self.lacks_log_level(level):
             return
         self._log_level = level
         await asyncio.gather(*(upstream.set_log_level(level) for upstream in self._upstreams.values()))
