@@ -280,7 +280,7 @@ def wheels(tmp_path: Path) -> Path:
 def test_a_python_package_is_pinned_with_pip(shell: Shell, wheels: Path) -> None:
     config = shell.write(
         ".config/wicket/wicket.toml",
-        '[servers.p]\ncommand = "uvx"\nargs = ["tiny-mcp"]\n'
+        '[servers.p]\ncommand = "uvx"\nargs = ["--python", "3.12", "--from=tiny-mcp[cli]", "tiny"]\n'
         '[servers.q]\ncommand = "pipx"\nargs = ["run", "tiny-mcp==1.0"]\n',
     )
     only = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheels), "PIP_CONFIG_FILE": os.devnull, "PATH": "/usr/bin:/bin"}
@@ -290,10 +290,21 @@ def test_a_python_package_is_pinned_with_pip(shell: Shell, wheels: Path) -> None
         for version in ("1.0", "1.1")
     }
     assert rows == {
-        "p": {"server": "p", "package": "tiny-mcp==1.1", "integrity": hashes["1.1"]},
+        "p": {"server": "p", "package": "tiny-mcp[cli]==1.1", "integrity": hashes["1.1"]},
         "q": {"server": "q", "package": "tiny-mcp==1.0", "integrity": hashes["1.0"]},
     }
-    assert 'args = ["tiny-mcp==1.1"]' in config.read_text()
+    assert '"--from=tiny-mcp[cli]==1.1", "tiny"]' in config.read_text()
+
+
+def test_what_cannot_be_pinned_is_said_and_stays(shell: Shell, tmp_path: Path) -> None:
+    _program(tmp_path / "bin", "npm", "echo '{}'")
+    text = '[servers.n]\ncommand = "npx"\nargs = ["-y", "none"]\n'
+    text += '[servers.g]\ncommand = "uvx"\nargs = ["--from", "git+https://example.com/a@main", "a"]\n'
+    config = shell.write(".config/wicket/wicket.toml", text)
+    pinned = shell.run("pin", PATH=f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    assert (pinned.code, config.read_text()) == (1, text)
+    assert 'write the version yourself: "none@VERSION"' in pinned.err
+    assert "git+https://example.com/a@main is not a package of a registry" in pinned.err
 
 
 @pytest.mark.parametrize("tool", ["pip", "uv"])

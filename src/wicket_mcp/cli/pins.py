@@ -90,7 +90,7 @@ def pin(
         spec = package.spec if package.pinned else package.pin(version)
         pinned.append({"server": name, "package": spec, "integrity": integrity})
         if not dry_run and not package.pinned and settings.path is not None:
-            _write(settings.path, name, list(servers[name].args), package.at, spec)
+            _write(settings.path, name, list(servers[name].args), package.at, f"{package.option}{spec}")
     if not dry_run and pinned:
         with_library(settings.path, lambda library: _remember(library, pinned), verbose=verbose)
     if json:
@@ -122,7 +122,8 @@ def _packages(servers: "Iterable[ServerConfig]", only: str | None) -> "Iterator[
 
     for server in servers:
         package = package_of(server) if only in (None, server.name) else None
-        if package is not None and not (package.registry == "oci" and package.pinned):
+        needs_no_hash = package is not None and package.pinned and (package.registry == "oci" or package.is_address)
+        if package is not None and not needs_no_hash:
             yield server.name, package
 
 

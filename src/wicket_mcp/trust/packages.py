@@ -46,6 +46,21 @@ def look_up(package: Package, patience: float = PATIENCE) -> tuple[str, str]:
 
     For an image both are its digest.
     """
+    if package.is_address:
+        raise ConfigError(
+            f"{package.spec} is not a package of a registry.",
+            hint="Name one package, or the commit (40 digits) after the address, in the server's args.",
+        )
+    version, hashes = _ask_registry(package, patience)
+    if not version:
+        raise ConfigError(
+            f"the registry named no version of {package.spec}.",
+            hint=f'Check the name, or write the version yourself: "{package.pin("VERSION")}"',
+        )
+    return version, hashes
+
+
+def _ask_registry(package: Package, patience: float) -> tuple[str, str]:
     if package.registry == "oci":
         from wicket_mcp.trust.images import digest_of  # noqa: PLC0415  (for those who pin one)
 
@@ -54,7 +69,8 @@ def look_up(package: Package, patience: float = PATIENCE) -> tuple[str, str]:
     if package.registry == "npm":
         retries = ("--fetch-retries=0",) if patience < PATIENCE else ()
         answer = _run(["npm", "view", package.spec, "version", "dist.integrity", "--json", *retries], patience)
-        document = as_object(decode(answer))
+        found = decode(answer or "{}")
+        document = as_object(as_list(found)[-1] if isinstance(found, list) and found else found)  # newest last
         return as_text(document.get("version")), as_text(document.get("dist.integrity"))
     if (uv := shutil.which("uv")) is not None:
         options = ("--no-deps", "--generate-hashes", "--no-header", "--no-annotate", "--quiet", "-")
