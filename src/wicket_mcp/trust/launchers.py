@@ -143,7 +143,7 @@ def package_of(server: ServerConfig) -> Package | None:
         at = _find_image(args)
         return Package(launcher, registry, args[at], at) if at is not None else None
     first = next((at for way in ways if (at := _skip(args, start, way)) is not None), None)
-    fetched = [] if first is None else list(_fetched(launcher, registry, args, first))
+    fetched = [] if first is None else list(_find_fetched(launcher, registry, args, first))
     return next((package for package in fetched if not package.pinned), next(iter(fetched), None))
 
 
@@ -164,7 +164,7 @@ def _skip(args: Sequence[str], at: int, words: tuple[str, ...]) -> int | None:
     return at + len(words)
 
 
-def _fetched(launcher: str, registry: Registry, args: Sequence[str], at: int) -> Iterator[Package]:
+def _find_fetched(launcher: str, registry: Registry, args: Sequence[str], at: int) -> Iterator[Package]:
     """The packages that a launcher fetches: those that options name, else its first word. Not what lies in a folder."""
     named = False
     while at < len(args):

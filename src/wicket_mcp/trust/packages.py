@@ -69,8 +69,10 @@ def _ask_registry(package: Package, patience: float) -> tuple[str, str]:
     if package.registry == "npm":
         retries = ("--fetch-retries=0",) if patience < PATIENCE else ()
         answer = _run(["npm", "view", package.spec, "version", "dist.integrity", "--json", *retries], patience)
-        found = decode(answer or "{}")
-        document = as_object(as_list(found)[-1] if isinstance(found, list) and found else found)  # newest last
+        versions = decode(answer or "{}")
+        document = as_object(
+            as_list(versions)[-1] if isinstance(versions, list) and versions else versions
+        )  # newest last
         return as_text(document.get("version")), as_text(document.get("dist.integrity"))
     if (uv := shutil.which("uv")) is not None:
         options = ("--no-deps", "--generate-hashes", "--no-header", "--no-annotate", "--quiet", "-")
