@@ -29,6 +29,7 @@ VARIABLE = "WICKET_WORKER"
 the folder in which workers find each other."""
 READY_WITHIN = 60.0
 DRAINED_WITHIN = 40.0
+"""Seconds in which a worker ends once it has stopped listening: its calls in flight have 30 s (`surface/server.py`)."""
 SHORT_LIFE, PAUSE = 5.0, 1.0
 """A worker that lived for less than this many seconds is replaced after a pause."""
 FAILURES = 5
@@ -78,11 +79,14 @@ class _Worker:
 class Master:
     """See the module's docstring."""
 
-    def __init__(self, arguments: Sequence[str], listener: socket.socket, count: int) -> None:
-        """`arguments` are the arguments of `wicket serve` for one worker."""
+    def __init__(self, arguments: Sequence[str], listener: socket.socket, count: int, leave_after: float) -> None:
+        """`arguments` are the arguments of `wicket serve` for one worker. A worker that ends listens for another
+        `leave_after` seconds.
+        """
         self._command = (sys.executable, "-m", "wicket_mcp", "serve", *arguments)
         self._listener = listener
         self._count = count
+        self._leave_within = leave_within(leave_after)
         self._folder = tempfile.TemporaryDirectory(prefix="wicket-workers-")
         self._workers: list[_Worker] = []
         self._tasks = Tasks()
@@ -176,12 +180,17 @@ class Master:
 
     async def _wait_for(self, worker: _Worker) -> None:
         try:
-            async with asyncio.timeout(DRAINED_WITHIN):
+            async with asyncio.timeout(self._leave_within):
                 await worker.process.wait()
         except TimeoutError:
             log.warning("worker %d did not leave in time and is killed", worker.process.pid)
             with contextlib.suppress(ProcessLookupError):
                 worker.process.kill()
+
+
+def leave_within(leave_after: float) -> float:
+    """Seconds that a worker has to end: it listens for another `leave_after` seconds, then ends its calls."""
+    return leave_after + DRAINED_WITHIN
 
 
 async def _is_ready(read: int) -> bool:

@@ -29,6 +29,12 @@ def test_printing_changes_nothing(shell: Shell) -> None:
     assert not (shell.home / ".config" / "systemd").exists()
 
 
+def test_a_service_that_listens_on_for_a_balancer_has_longer_to_stop(shell: Shell) -> None:
+    shell.config.parent.mkdir(parents=True)
+    shell.config.write_text('[http]\nleave_after = "90s"\n')
+    assert "TimeoutStopSec=150\n" in shell.run("service", "install", "--print").out
+
+
 def test_without_a_service_manager_it_says_so(shell: Shell) -> None:
     shell.config.parent.mkdir(parents=True)
     shell.config.write_text("")
@@ -49,12 +55,13 @@ def test_a_service_manager_that_cannot_be_reached_is_named_with_its_reason(shell
 
 
 def test_arguments_reach_the_command_as_they_are() -> None:
-    text = unit(["/opt/my python", "-c", 'a"b%c$d\\e', "plain"])
+    text = unit(["/opt/my python", "-c", 'a"b%c$d\\e', "plain"], 60)
     assert r"""ExecStart="/opt/my python" -c "a\"b%%c$$d\\e" plain""" in text
 
 
 def test_launchd_gets_every_argument() -> None:
     command = ["/opt/my python", "-m", "wicket_mcp", "serve", "--config", "/a & b.toml"]
-    agent = plistlib.loads(plist(command).encode())
+    agent = plistlib.loads(plist(command, 90).encode())
     assert agent["ProgramArguments"] == command
     assert agent["KeepAlive"] == {"SuccessfulExit": False}
+    assert agent["ExitTimeOut"] == 90

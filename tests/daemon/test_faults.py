@@ -202,6 +202,21 @@ async def test_a_daemon_that_nobody_uses_ends_by_itself(machine: Machine) -> Non
     assert list(machine.runtime.glob("*.sock")) == []
 
 
+@pytest.mark.parametrize("line", [b"x\n", b"\n", b"wicket-shim\n", b"wicket-control\x1f1\n", b"\xff\x1f\xff\n"])
+async def test_a_first_line_that_is_not_ours_ends_its_connection_only(machine: Machine, line: bytes) -> None:
+    machine.configure({"a": peer("Echo")})
+    client = await machine.client(WICKET_DAEMON_IDLE="0.1")
+    daemon = await machine.daemon()
+    [path] = machine.runtime.glob("*.sock")
+    reader, writer = await asyncio.open_unix_connection(path)
+    writer.write(line)
+    assert (await reader.read()).startswith(b"!refused ")
+    writer.close()
+    assert await call(client, "a.echo", message="on") == "on"
+    assert await client.finish() == 0
+    await gone(daemon["pid"])
+
+
 async def test_calls_in_flight_are_answered_when_the_client_closes_its_end(machine: Machine) -> None:
     machine.configure({"a": peer("Echo")})
     client, other = await machine.client(), await machine.client()

@@ -17,6 +17,8 @@ from tests.gateway.serving import META, Raw, raw_client
 from tests.gateway.test_faults import gone
 from tests.peers.counting_servers import CountingServer
 from tests.workers.conftest import Served, Start
+from wicket_mcp.surface.server import DRAIN, LAST_CALL
+from wicket_mcp.workers import leave_within
 
 HELLO = {
     "jsonrpc": "2.0",
@@ -232,6 +234,10 @@ async def test_the_master_ends_with_its_workers_and_their_servers(start: Start) 
     assert served.process.returncode == 0
     for process in (*workers, server):
         await gone(process)
+
+
+def test_a_worker_that_listens_on_for_a_balancer_has_time_to_end_its_calls() -> None:
+    assert leave_within(90.0) > 90 + LAST_CALL + DRAIN
 
 
 async def test_a_socket_that_systemd_listens_on_is_used(tmp_path: Path) -> None:

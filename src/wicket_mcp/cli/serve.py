@@ -190,7 +190,8 @@ async def _workers(config: "Config", count: int, *, no_auth: bool, print_clients
         def ready() -> None:
             _announce(config, address, token, token_file, print_clients=print_clients)
 
-        await Master(_arguments_of_worker(sys.argv[2:]), listener, count).run(stop, ready)
+        master = Master(_arguments_of_worker(sys.argv[2:]), listener, count, config.http.leave_after)
+        await master.run(stop, ready)
 
     with listener:
         await run_until_signalled(keep_workers)

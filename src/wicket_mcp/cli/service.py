@@ -3,6 +3,7 @@
 Writes one file of the user's and tells the manager; nothing needs root, and no secret is in the file.
 """
 
+import math
 import os
 import shutil
 import subprocess
@@ -19,6 +20,8 @@ from wicket_mcp.errors import ConfigError
 app = typer.Typer(no_args_is_help=True, help="Let systemd or launchd run wicket serve --http.", rich_markup_mode=None)
 
 LABEL = "wicket"
+MASTER_ENDS_WITHIN = 20
+"""Seconds that the service has to stop after its workers."""
 HttpOption = Annotated[
     str, typer.Option("--http", help="Address to serve at: HOST:PORT, HOST or PORT.", metavar="HOST:PORT")
 ]
@@ -36,12 +39,15 @@ def install(
 
     Example: wicket service install --http 127.0.0.1:8377
     """
+    from wicket_mcp.config.read.formats import load
     from wicket_mcp.config.read.locate import find_config
+    from wicket_mcp.workers import leave_within
 
     file = find_config(config).absolute()
     command = [sys.executable, "-m", "wicket_mcp", "serve", "--http", http, "--workers", str(workers)]
     command += ["--config", str(file)]
-    text = plist(command) if sys.platform == "darwin" else unit(command)
+    stop_within = math.ceil(leave_within(load(file).http.leave_after)) + MASTER_ENDS_WITHIN
+    text = plist(command, stop_within) if sys.platform == "darwin" else unit(command, stop_within)
     if print_only:
         sys.stdout.write(text)
         return
@@ -78,7 +84,7 @@ def place() -> Path:
     return Path(base) / "systemd" / "user" / f"{LABEL}.service"
 
 
-def unit(command: list[str]) -> str:
+def unit(command: list[str], stop_within: int) -> str:
     """A systemd user unit. `systemctl --user reload wicket` replaces the workers without losing a call."""
     return f"""[Unit]
 Description=Wicket, a gateway in front of MCP servers
@@ -90,14 +96,14 @@ ExecReload=/bin/kill -HUP $MAINPID
 Restart=on-failure
 KillMode=mixed
 Delegate=yes
-TimeoutStopSec=60
+TimeoutStopSec={stop_within}
 
 [Install]
 WantedBy=default.target
 """
 
 
-def plist(command: list[str]) -> str:
+def plist(command: list[str], stop_within: int) -> str:
     """A launchd agent."""
     import plistlib
 
@@ -107,6 +113,7 @@ def plist(command: list[str]) -> str:
         "ProgramArguments": command,
         "RunAtLoad": True,
         "KeepAlive": {"SuccessfulExit": False},
+        "ExitTimeOut": stop_within,
         "StandardErrorPath": log,
         "StandardOutPath": log,
     }

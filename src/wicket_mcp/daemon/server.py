@@ -105,11 +105,11 @@ class Daemon:
         self._connections -= 1
 
     def _begin(self, transport: asyncio.Transport, hello: str, early: bytes) -> None:
-        kind, version, *fields = hello.split(SEPARATOR)
-        if kind == "wicket-shim" and version == "1" and len(fields) == 5:
-            self._tasks.start(self._serve(transport, fields, early), "client")
+        kind, *fields = hello.split(SEPARATOR)
+        if kind == "wicket-shim" and fields[:1] == ["1"] and len(fields) == 6:
+            self._tasks.start(self._serve(transport, fields[1:], early), "client")
             return
-        answer = self._answer(fields) if kind == "wicket-control" else None
+        answer = self._answer(fields[1:]) if kind == "wicket-control" else None
         if answer is None:
             _refuse(transport, "another version of wicket is running here")
         else:
