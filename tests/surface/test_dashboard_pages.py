@@ -233,3 +233,55 @@ async def test_settings_show_every_server_with_the_line_of_each_value_and_no_sec
     for client in ("Claude Code", "Codex", "Gemini CLI", "Cursor", "VS Code"):
         assert f'aria-label="Copy for {client}"' in page
     assert 'class="client"' in page
+
+
+IN_TOML = """\
+[servers."a.b"]
+url = "http://127.0.0.1:1/mcp"
+[servers."a.b".auth]
+scopes = ["read"]
+client_secret = "plain-secret"
+[servers]
+x = {command = "true", enabled = false}
+[[policy]]
+action = "deny"
+[[policy]]
+# on purpose
+action = "ask"
+"""
+IN_JSON = """\
+{"mcpServers": {
+  "x": {
+    "command": "true",
+    "args": ["a"],
+    "disabled": true
+  }
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "rows"),
+    [
+        (
+            "wicket.toml",
+            IN_TOML,
+            {"scopes read": 4, "client_secret ***": 5, "command true": 7, "action deny": 9, "action ask": 12},
+        ),
+        ("mcp.json", IN_JSON, {"command true": 3, "args a": 4, "enabled false": 5}),
+    ],
+)
+async def test_settings_name_the_line_however_the_file_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, rows: dict[str, int]
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    file = tmp_path / name
+    file.write_text(text)
+    async with Gateway.open(file) as gateway, visiting(gateway) as visitor:
+        await visitor.sign_in()
+        page = text_of((await visitor.get("/ui/settings"))[1])
+        for row, line in rows.items():
+            assert f"{row} {name}, line {line}" in page
+        assert "plain-secret" not in page
+        file.unlink()  # the lines are gone, the name is still known
+        assert f"command true {name} " in text_of((await visitor.get("/ui/settings"))[1])

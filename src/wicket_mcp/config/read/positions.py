@@ -67,7 +67,7 @@ def json_lines(text: str) -> tuple[dict[KeyPath, int], dict[KeyPath, int]]:
 
 
 def toml_lines(text: str) -> dict[KeyPath, int]:
-    """The line of each table, key and list item. Tables in a list share the line of the last."""
+    """The line of each table, key and list item. A list of tables (`[[policy]]`) has the line of the last."""
     return _Toml(text).read()
 
 
@@ -77,21 +77,39 @@ class _Toml:
     def __init__(self, text: str) -> None:
         self._text, self._at = text, 0
         self._lines = _Lines(text)
+        self._newest: dict[KeyPath, int] = {}
+        """The number of the last table of each list of tables."""
 
     def read(self) -> dict[KeyPath, int]:
         table: KeyPath = ()
         while self._next():
             if self._next() == "[":
-                start = self._at
-                self._take("[")
-                table = self._key()
-                self._take("]")
-                self._lines.mark(table, start)
-                for length in range(1, len(table)):
-                    self._lines.mark_first(table[:length], start)
+                table = self._table()
             else:
                 self._pair(table)
         return self._lines.keys
+
+    def _table(self) -> KeyPath:
+        """The path of the table that begins here; in a list of tables it ends with a number."""
+        start = self._at
+        is_listed = self._text.startswith("[[", start)
+        self._take("[")
+        *above, name = self._key()
+        self._take("]")
+        table: KeyPath = ()
+        for part in above:
+            table = (*table, part)
+            if table in self._newest:
+                table = (*table, self._newest[table])
+        table = (*table, name)
+        self._lines.mark(table, start)
+        for length in range(1, len(table)):
+            self._lines.mark_first(table[:length], start)
+        if is_listed:
+            self._newest[table] = number = self._newest.get(table, -1) + 1
+            table = (*table, number)
+            self._lines.mark(table, start)
+        return table
 
     def _next(self) -> str:
         """The next significant character, without consuming it; empty at the end."""

@@ -7,6 +7,7 @@ nothing about servers or options. Text that cannot be parsed raises InvalidOptio
 import json
 import re
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -29,13 +30,18 @@ class Document:
     repeated: dict[KeyPath, int] = field(default_factory=dict[KeyPath, int])
     lines: dict[KeyPath, int] | None = None
 
-    def line(self, path: KeyPath) -> int | None:
-        """The line of the key at `path`, or of the nearest one above it."""
+    def all_lines(self) -> Mapping[KeyPath, int]:
+        """The line of each key."""
         if self.lines is None:
             self.lines = toml_lines(self.text) if self.syntax == "toml" else json_lines(self.text)[0]
+        return self.lines
+
+    def line(self, path: KeyPath) -> int | None:
+        """The line of the key at `path`, or of the nearest one above it."""
+        lines = self.all_lines()
         while path:
-            if path in self.lines:
-                return self.lines[path]
+            if path in lines:
+                return lines[path]
             path = path[:-1]
         return None
 

@@ -83,6 +83,9 @@ def _add_entries(
             and (source := source_of(entry, option, where, path, lines)) != "default"
             and not isinstance(content := getattr(entry, option), Struct)
         ]
+        for option in options_of(type(entry)):
+            if isinstance(content := getattr(entry, option), Struct) and content != type(content)():
+                _add_section(sections, f"{where}.{option}", content, path, lines)
 
 
 def _is_entries(value: Any) -> bool:
