@@ -75,6 +75,7 @@ class Library:
 
     async def close(self) -> None:
         await self.finder.close()
+        await self.skills.close()
         await self.catalogue.close()
         await self.pool.close()
         await self.accounts.close()

@@ -293,16 +293,19 @@ class Verbs:
         span = Span(arguments=params.get("arguments"))
         request = Request(method=method, caller=caller, params=params, name=name, meta=meta, resume=resume, span=span)
         result = await self._pipeline(request)
-        if method == "resources/read" and as_text(result.request.params.get("uri")).startswith(SKILL_SCHEME):
-            await self.skills.check(result.request.server, result.body)
+        uri = as_text(result.request.params.get("uri"))
+        if method == "resources/read" and uri.startswith(SKILL_SCHEME):
+            await self.skills.check(result.request.server, uri, result.body, caller.principal)
         return self.addresses.rewrite_parts(result.body, result.request.server)
 
     async def get_skill(self, uri: str, caller: Caller, meta: Mapping[str, Any]) -> JsonObject:
         """A server's description of one of its skills, by the address that clients know. Raises UnknownName."""
         request = Request(method="skills/get", caller=caller, params={}, name=uri, meta=meta, span=Span())
         result = await self._pipeline(request)
-        check_limits(result.request.server, as_object(result.body.get("skill")))
-        skill = rewrite_skill(self.addresses, result.request.server, as_object(result.body.get("skill")))
+        entry = as_object(result.body.get("skill"))
+        check_limits(result.request.server, entry)
+        self.skills.remember(result.request.server, entry, caller.principal)
+        skill = rewrite_skill(self.addresses, result.request.server, entry)
         return {**result.body, "skill": skill}
 
     async def run(self, script: Script, caller: Caller) -> "Outcome":

@@ -1,5 +1,6 @@
 """Extensions pass: what a client declares reaches each server with its own request; what servers declare is told."""
 
+import asyncio
 import re
 import sys
 from base64 import b64decode, b64encode
@@ -13,7 +14,11 @@ import pytest
 from tests.conftest import PEERS, ROOT, OpenGateway, Server, peer
 from tests.gateway.extensions_document import shows
 from tests.gateway.serving import META, Command, Raw, raw_client, serve_http
-from wicket_mcp.extensions import APP_MARK, APP_TYPE, UI
+from tests.peers.counting_servers import InModernEra
+from tests.peers.http_faults import JSON, Received, send
+from wicket_mcp.dialects.base import ToolCall
+from wicket_mcp.extensions import APP_MARK, APP_TYPE, SKILLS, UI
+from wicket_mcp.model import Silent
 
 CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 TALLY = "com.example/tally"
@@ -409,6 +414,27 @@ async def test_a_skill_that_is_not_listed_is_still_told_of_and_read(open_gateway
             assert (await ask(client, "skills/get", {"uri": uri}))["code"] == -32602
 
 
+@shows("skills", "files that cannot be verified are refused", clients="modern", servers="both")
+@pytest.mark.parametrize("era", ERAS)
+async def test_no_file_of_a_skill_passes_unverified(open_gateway: OpenGateway, era: str) -> None:
+    servers = {name: extended(era, name) for name in ("misnames", "unlists", "one")}
+    async with (
+        open_gateway(servers) as gateway,
+        serve_http(gateway) as address,
+        raw_client(address) as client,
+    ):
+        await gateway.tools()
+        refused = {
+            "skill://misnames/pdf-forms/SKILL.md": "answered with 'skill://pdf-forms/unknown.md'",
+            "skill://unlists/pdf-forms/SKILL.md": "cannot be compared with what server 'unlists' says",
+            "skill://one/unlisted/other.md": "size differs",
+        }
+        for uri, words in refused.items():
+            assert words in (await ask(client, "resources/read", {"uri": uri}))["message"]
+        whole = await ask(client, "resources/read", {"uri": "skill://one/unlisted/SKILL.md"})
+        assert whole["contents"][0]["text"].endswith("Open the form.")
+
+
 @shows("skills", "skills of more than 512 files or 16 MiB are refused", clients="modern", servers="both")
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_skill_that_is_too_large_is_neither_listed_nor_read(open_gateway: OpenGateway, era: str) -> None:
@@ -438,6 +464,44 @@ async def test_a_search_names_the_skill_and_how_to_read_it(open_gateway: OpenGat
         assert "Open the form." in (await ask(client, "tools/call", read))["content"][0]["text"]
         other = {"name": "find_tools", "arguments": {"query": "send an email"}}
         assert "Skill" not in (await ask(client, "tools/call", other))["content"][0]["text"]
+
+
+class SlowSkills(InModernEra):
+    """Lists its skill once all servers of `meeting` have been asked for theirs."""
+
+    def __init__(self, meeting: asyncio.Barrier) -> None:
+        super().__init__()
+        self.meeting = meeting
+
+    async def answer(self, request: Received, writer: asyncio.StreamWriter) -> None:
+        complete = {"resultType": "complete", "ttlMs": 60_000, "cacheScope": "private"}
+        if request.rpc_method == "server/discover":
+            offers: dict[str, Any] = {"tools": {}, "extensions": {SKILLS: {}}}
+            greeting = {**complete, "supportedVersions": ["2026-07-28"], "capabilities": offers}
+            send(writer, 200, JSON, request.answered(greeting))
+        elif request.rpc_method == "skills/list":
+            await self.meeting.wait()
+            about = {"name": "pdf-forms", "description": "Fill in PDF forms."}
+            entry: dict[str, Any] = {"uri": "skill://pdf-forms/SKILL.md", "frontmatter": about, "resources": []}
+            send(writer, 200, JSON, request.answered({**complete, "skills": [entry]}))
+        else:
+            await super().answer(request, writer)
+
+
+async def test_a_search_asks_all_servers_for_skills_at_once_and_leaves_out_a_silent_one(
+    open_gateway: OpenGateway,
+) -> None:
+    meeting = asyncio.Barrier(2)
+    async with (
+        SlowSkills(meeting) as one,
+        SlowSkills(meeting) as two,
+        SlowSkills(asyncio.Barrier(2)) as silent,
+        open_gateway({"silent": {"url": silent.url}, "one": {"url": one.url}, "two": {"url": two.url}}) as gateway,
+    ):
+        await gateway.tools()
+        call = ToolCall({"query": "fill in a pdf form"}, Silent())
+        found = (await gateway.protocol().menu.call(gateway.verbs, "find_tools", call))["content"][0]["text"]
+        assert re.findall(r"Skill (\w+)/pdf-forms", found) == ["one", "two"]
 
 
 @shows("tool-resolution", "`call_tool`, `run_script`", clients="modern", servers="modern")

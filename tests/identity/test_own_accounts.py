@@ -17,7 +17,8 @@ from tests.peers.protected import Protected
 from wicket_mcp import Gateway
 from wicket_mcp.catalog.snapshot import Snapshot
 from wicket_mcp.config.model.config import Config
-from wicket_mcp.errors import BadArguments, Denied, NeedsSignIn, UnknownName
+from wicket_mcp.errors import BadArguments, Denied, NeedsSignIn, ProtocolViolation, UnknownName
+from wicket_mcp.extensions import SKILLS
 from wicket_mcp.model import LOCAL, MODERN_VERSION, SCOPES, JsonObject, Principal, Silent
 from wicket_mcp.request import tool_call
 from wicket_mcp.scripting import Script
@@ -295,6 +296,38 @@ async def test_no_user_reads_what_another_account_is_told(open_gateway: OpenGate
             assert await words(BOB) == ["Gazette-of-bob"] * 4
             assert await words(ANN) == ["Gazette-of-ann"] * 3 + [""]  # its instructions come with its next listing
             assert await words(Principal("carol", SCOPES)) == [""]
+
+
+@dataclass
+class TeachesByAccount(Protected):
+    """Has a skill after each account's name, which it lists for that account only."""
+
+    def answer(self, method: str, params: JsonObject, account: str) -> JsonObject:
+        uri = f"skill://{account}/SKILL.md"
+        match method:
+            case "server/discover":
+                offers: JsonObject = {"tools": {}, "resources": {}, "extensions": {SKILLS: {}}}
+                return {"result": {"supportedVersions": [MODERN_VERSION], "capabilities": offers}}
+            case "skills/list":
+                skill = {"uri": uri, "frontmatter": {"name": account}, "resources": [{"uri": uri, "size": 99}]}
+                return {"result": {"skills": [skill], "ttlMs": 60_000, "resultType": "complete"}}
+            case "resources/read":
+                page = {"uri": params["uri"], "text": "changed since"}
+                return {"result": {"contents": [page], "resultType": "complete"}}
+            case _:
+                return super().answer(method, params, account)
+
+
+async def test_each_user_has_the_skills_of_their_own_account(open_gateway: OpenGateway) -> None:
+    async with TeachesByAccount() as remote, open_gateway({"x": own(remote)}) as gateway:
+        for who in (ANN, BOB):
+            await sign_in(gateway, remote, who)
+            await gateway.catalogue.renew("x", who)
+        for who in (ANN, BOB, ANN):
+            [(_, skill)] = await gateway.verbs.skills.entries(who)
+            assert skill["uri"] == f"skill://{who.name}/SKILL.md"
+            with pytest.raises(ProtocolViolation, match="its size differs"):
+                await gateway.verbs.read_resource(f"skill://x/{who.name}/SKILL.md", Silent(who, session=who.name))
 
 
 async def test_what_is_held_of_one_account_is_not_held_of_another(open_gateway: OpenGateway) -> None:

@@ -3,7 +3,8 @@
 It declares the extension `com.example/tally`, whose method it answers with what it was sent; its tools have an
 interface in the way of MCP Apps, and one of them is for that interface only. `seen` tells what came with the call.
 A page is read with other fields if the request names some in `com.example/content`.
-If its NAME is `bare`, it gives no sign that it uses extensions.
+If its NAME is `bare`, it gives no sign that it uses extensions; `misnames` answers with another file than it was asked
+for, and `unlists` fails to list its skills.
 """
 
 import hashlib
@@ -64,17 +65,22 @@ class ExtendedServer:
             return {"resourceTemplates": []}
         if method == "resources/read" and params["uri"].startswith("skill://"):
             text = SKILL_TEXT if params["uri"].endswith("SKILL.md") else "changed since"
-            return {"contents": [{"uri": params["uri"], "mimeType": "text/markdown", "text": text}]}
+            uri = "skill://pdf-forms/unknown.md" if self.name == "misnames" else params["uri"]
+            return {"contents": [{"uri": uri, "mimeType": "text/markdown", "text": text}]}
         if method == "resources/read":
             ui = {"csp": {"connectDomains": ["https://example.com"]}, "domain": "x"}
             page: Message = {"uri": params["uri"], "mimeType": "text/html;profile=mcp-app", "_meta": {"ui": ui}}
             page["text"] = f"<html>{self.name}</html>"
             return {"contents": [{**page, **params.get("com.example/content", {})}], "vendor": {"kept": 1}}
+        if method == "skills/list" and self.name == "unlists":
+            return None
         if method == "skills/list":
             large = [self.skill("large", 513)] if self.name == "large" else []
             return {"skills": [self.skill(), *large], "ttlMs": 60_000, "cacheScope": "public"}
         if method == "skills/get" and self.name == "large":
             return {"skill": self.skill("large", 513)}
+        if method == "skills/get" and params["uri"] == "skill://unlisted/SKILL.md":
+            return {"skill": self.skill("unlisted")}
         if method == "resources/directory/read":
             return {"resources": [{"uri": f"{params['uri']}/SKILL.md", "name": "SKILL.md"}]}
         if method.startswith("com.example/"):

@@ -24,6 +24,7 @@ from wicket_mcp.spelling import count_of
 from wicket_mcp.verbs import Verbs
 
 _STARTING = "still starting"
+SKILLS_PATIENCE = 1.0  # seconds that a search waits for lists of skills
 EMPTY_QUERY_BUDGET = 6000  # characters of the server list that an empty query answers with
 FIND_BUDGET = 4000  # characters of an answer, about 1,000 tokens: the first hits in full, the rest shortened
 _FULL_HITS = 2  # lines with all optional parameters: the called hit is nearly always one of them
@@ -53,7 +54,7 @@ async def find_tools(verbs: Verbs, call: ToolCall) -> JsonObject:
     answer = await search()
     if not answer.confident and len((await verbs.current_view(principal)).tools) > len(before.tools):
         answer = await search()  # a server came up meanwhile, and is no longer reported as starting
-    skills = [] if server else matches(await verbs.skills.entries(call.caller.principal), query)
+    skills = [] if server else matches(await verbs.skills.entries(call.caller.principal, SKILLS_PATIENCE), query)
     lines = "".join(_skill_line(verbs, owner, entry) for owner, entry in skills)
     view = await verbs.current_view(principal)
     return text(_hits(answer) + lines + _failures(view, None if not answer.confident else query))
