@@ -216,6 +216,9 @@ def source_of(
     async def sign_in(server: str, principal: Principal) -> str:
         return (await gateway.accounts.sign_ins.begin(catalogue.servers[server], principal)).link
 
+    async def give(server: str, principal: Principal, keys: dict[str, str]) -> None:
+        await gateway.accounts.give(catalogue.servers[server], principal, keys)
+
     async def under_way(principal: Principal, server: str = "") -> Glimpse:
         elsewhere = await asyncio.gather(*(part.look_around(principal, server) for part in others()))
         return merge([here.look(principal, server), *(glimpse for glimpses in elsewhere for glimpse in glimpses)])
@@ -256,6 +259,7 @@ def source_of(
         explain=gateway.finder.explain,
         signed_out=lambda principal: gateway.accounts.missing(catalogue.servers.values(), principal),
         sign_in=sign_in,
+        give=give,
         held=lambda: [held for server in catalogue.servers for held in catalogue.held_entries(server).values()],
         failures=lambda: catalogue.failures,
         accept=catalogue.approve,

@@ -16,6 +16,7 @@ import pytest
 from tests.conftest import PEERS, ROOT, OpenGateway
 from tests.gateway.serving import META, TOKEN, Raw, raw_client, serve_http
 from tests.identity.browser import browse
+from tests.identity.test_dashboard_sign_in import Visitor
 from tests.peers.identity_provider import IdentityProvider
 from tests.peers.protected import Protected
 from wicket_mcp import Gateway
@@ -105,6 +106,23 @@ async def sign_in(house: House, user: User, server: str, at: Protected) -> None:
     await pending.wait()
 
 
+async def give_key(user: User, server: str) -> None:
+    """What a person does in the browser whose call says that keys are missing."""
+    root, said = user.client.address.removesuffix("/mcp"), await user.call(f"{server}.whose")
+    assert f"Give your keys at {root}/ui/servers/{server} " in said
+    visitor = Visitor(user.client.session, root)
+    assert (await visitor.ask("POST", f"{root}/ui/sign-in", token=user.token))[0] == 303
+    _, page = await visitor.get(f"/ui/servers/{server}")
+    (csrf,) = set(re.findall(r'name="csrf" value="([^"]+)"', page))
+    key = {"key KEY": f"canary-{user.name}-key"}
+    address = f"{root}/ui/servers/{server}/keys"
+    assert (await visitor.ask("POST", address, csrf="of another page", **key))[0] == 403
+    assert (await visitor.ask("POST", address, csrf=csrf, **{"key KEY": " "}))[0] == 400
+    assert (await visitor.ask("POST", address, csrf=csrf, **key))[::2] == (303, f"/ui/servers/{server}")
+    _, page = await visitor.get(f"/ui/servers/{server}")
+    assert ("New ones replace" in page, "canary" in page) == (True, False)
+
+
 @asynccontextmanager
 async def housed(open_gateway: OpenGateway, folder: Path, kinds: tuple[str, str]) -> AsyncGenerator[House]:
     children = folder / "children"
@@ -142,8 +160,7 @@ async def test_no_byte_of_one_users_credentials_is_where_the_others_belong(
         for user in house.users:
             for server in ("x", "y"):
                 await sign_in(house, user, server, house.remote)
-            child = house.gateway.catalogue.server("child")
-            await house.gateway.accounts.give(child, user.principal, {"KEY": f"canary-{user.name}-key"})
+            await give_key(user, "child")
         await sign_in(house, ann, "first", house.first)
 
         for name in ("x.whoami", "y.whoami", "child.whose"):  # load, and x from the cache

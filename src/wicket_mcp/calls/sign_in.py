@@ -6,11 +6,12 @@ the command instead.
 """
 
 import secrets
+from urllib.parse import quote
 
 from wicket_mcp.calls.forward import ask
 from wicket_mcp.catalog.catalogue import Catalogue
 from wicket_mcp.errors import NeedsSignIn, Unasked
-from wicket_mcp.identity.accounts import Accounts, may_sign_in
+from wicket_mcp.identity.accounts import Accounts, may_sign_in, own_keys
 from wicket_mcp.request import Handler, Layer, Request, Result
 
 ROUNDS = 3  # a server may ask for more rights after a sign-in
@@ -35,6 +36,10 @@ async def _sign_in(request: Request, problem: NeedsSignIn, accounts: Accounts, c
     """Ask the caller's user to sign in. Raises NeedsSignIn or SignInFailed if that does not happen."""
     server = problem.server
     config = catalogue.servers.get(server)
+    if config is not None and own_keys(config) and accounts.address:
+        where = f"{accounts.address}/ui/servers/{quote(server, safe='')}"
+        hint = f"Give your keys at {where} or with: wicket login {server}. Then repeat the call."
+        raise NeedsSignIn(server, problem.why, hint=hint)
     if config is None or config.url is None or not accounts.serves_callback:
         raise problem
     if not may_sign_in(config, request.principal):

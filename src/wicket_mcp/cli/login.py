@@ -107,8 +107,9 @@ async def _give_keys(gateway: "Gateway", server: "ServerConfig") -> None:
     from getpass import getpass
 
     from wicket_mcp.errors import ConfigError
+    from wicket_mcp.identity.accounts import own_keys
 
-    if server.credentials != "user" or not server.required_keys:
+    if not own_keys(server):
         raise ConfigError(
             f"Server '{server.name}' has nothing to sign in to.",
             hint='Keys of its users need credentials = "user" and their names in required_keys.',

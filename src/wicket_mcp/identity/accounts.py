@@ -309,5 +309,10 @@ def may_sign_in(config: ServerConfig, principal: Principal) -> bool:
     return config.credentials == "user" or principal.name == LOCAL.name or principal.may("admin")
 
 
+def own_keys(config: ServerConfig) -> tuple[str, ...]:
+    """The variables that each user gives for themselves; empty if the server is no command that takes any."""
+    return config.required_keys if config.url is None and config.credentials == "user" else ()
+
+
 def _note(server: str, owner: str) -> str:
     return f"sign-in {server} {owner}"

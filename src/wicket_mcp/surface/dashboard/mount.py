@@ -211,6 +211,8 @@ class Dashboard:
                 server = (await self._source.verbs().current_view(principal)).server(name).name
                 link = await self._source.sign_in(server, principal)
                 await reply.page(200, "server", {**await self._pages.server(principal, query, server), "link": link})
+            case ["servers", name, "keys"]:
+                await reply.move(f"{ROOT}/servers/{quote(await self._pages.give_keys(principal, form, name), safe='')}")
             case ["approvals", approval, ("once" | "session" | "always") as act]:
                 if not principal.may("admin"):
                     raise Denied("Only administrators approve calls.")

@@ -14,7 +14,8 @@ from weakref import WeakKeyDictionary
 from wicket_mcp.calls.activity import by_server
 from wicket_mcp.catalog.view import View
 from wicket_mcp.codec import decode, encode, pretty
-from wicket_mcp.errors import UnknownName, WicketError
+from wicket_mcp.errors import BadArguments, UnknownName, WicketError
+from wicket_mcp.identity.accounts import own_keys
 from wicket_mcp.model import LOCAL, JsonObject, Principal, Silent, Tool, as_object
 from wicket_mcp.request import tool_call
 from wicket_mcp.results.content import texts_of
@@ -121,11 +122,23 @@ class Pages:
             "server": status,
             "listing": listing,
             "tools": [(tool, signature(tool)) for tool in view.by_server.get(config.name, ())[:500]],
-            "keys": verbs.required_keys(config.name, principal),
+            "keys": self._gateway_keys(principal, config.name),
+            "own_keys": own_keys(config),
             "stderr": status["stderr"],
             "activity": by_server(records).get(config.name),
             "records": records[:20],
         }
+
+    async def give_keys(self, principal: Principal, form: Asked, name: str) -> str:
+        """Keep the keys that `principal` gives for their own use of a command; its name. Raises BadArguments."""
+        config = (await self.source.verbs().current_view(principal)).server(name)
+        keys = {key: form.get(f"key {key}", "") for key in own_keys(config)}
+        if not keys:
+            raise BadArguments(f"Server '{config.name}' takes no keys of its users.")
+        if empty := [key for key, value in keys.items() if not value.strip() or "\0" in value]:
+            raise BadArguments(f"{', '.join(empty)} was left empty.", hint="Give all keys; nothing was kept.")
+        await self.source.give(config.name, principal, keys)
+        return config.name
 
     async def tools(self, principal: Principal, params: Asked) -> JsonObject:
         view = await self.source.verbs().current_view(principal)
@@ -354,11 +367,18 @@ class Pages:
             )
         return servers
 
+    def _gateway_keys(self, principal: Principal, server: str) -> Mapping[str, bool]:
+        """The secrets that the gateway needs for a server, and whether each is present; without those that every user
+        gives.
+        """
+        own = next((own_keys(config) for config in self.source.config().servers if config.name == server), ())
+        keys = self.source.verbs().required_keys(server, principal)
+        return {name: is_present for name, is_present in keys.items() if name not in own}
+
     async def _needs(
         self, principal: Principal, servers: Sequence[JsonObject], now: float
     ) -> list[tuple[str, str, str]]:
         """What needs a person's attention: what, why, and where to go."""
-        verbs = self.source.verbs()
         needs = [
             (f"{server['name']} is {server['state']}", server["problem"], f"/ui/servers/{server['name']}")
             for server in servers
@@ -368,9 +388,8 @@ class Pages:
             if server["needs_sign_in"]:
                 words = f"Nobody has signed in to it for {principal.name}."
                 needs.append((f"Sign in to {server['name']}", words, f"/ui/servers/{server['name']}"))
-            absent = [
-                name for name, is_present in verbs.required_keys(server["name"], principal).items() if not is_present
-            ]
+            keys = self._gateway_keys(principal, server["name"])
+            absent = [name for name, is_present in keys.items() if not is_present]
             if absent:
                 words = f"Set {', '.join(absent)} where the gateway is started."
                 needs.append((f"{server['name']} needs a secret", words, f"/ui/servers/{server['name']}"))

@@ -47,6 +47,8 @@ class Source:
     """The servers that a principal must sign in to before using them."""
     sign_in: Callable[[str, Principal], Awaitable[str]]
     """Begin signing in to a server; returns the link for the user to open."""
+    give: Callable[[str, Principal, dict[str, str]], Awaitable[None]]
+    """Keep the keys that a principal gives for their own use of a command."""
     enable: Callable[[str, bool], Awaitable[None]]
     """Enable or disable a server in its configuration file."""
     start: Callable[[str], Awaitable[None]]
