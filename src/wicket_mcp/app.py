@@ -44,6 +44,7 @@ from wicket_mcp.request import tool_call
 from wicket_mcp.results.storage import ResultStorage
 from wicket_mcp.rooms import Live, build, check, visible_options
 from wicket_mcp.scripting import Scripting
+from wicket_mcp.spelling import count_of
 from wicket_mcp.store.audit_file import AuditFile
 from wicket_mcp.store.base import Store
 from wicket_mcp.store.open import open_state
@@ -236,9 +237,9 @@ class Gateway(Library):
             self.feed.publish(["tools", "resources", "prompts"])
         if self._attending:
             self._probe()
-        dialects = ", ".join(config.dialects)
-        self.audit.act("gateway", "reload configuration", f"{len(self.catalogue.servers)} servers, dialects {dialects}")
-        log.info("the configuration was reloaded: %d servers, dialects %s", len(self.catalogue.servers), dialects)
+        summary = f"{count_of(len(self.catalogue.servers), 'server')}, dialects {', '.join(config.dialects)}"
+        self.audit.act("gateway", "reload configuration", summary)
+        log.info("the configuration was reloaded: %s", summary)
 
     def _swap_servers(self, old: Config, new: Config) -> None:
         configured = {server.name for server in (*old.servers, *new.servers)}

@@ -1,6 +1,9 @@
 """`wicket call`, and the other verbs that ask a server, as a person or a script uses them."""
 
+import os
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +33,29 @@ def test_text_goes_to_stdout_alone_and_the_exit_code_tells(echo: Shell) -> None:
     refused = echo.run("call", "echo.refuses")
     assert (refused.code, refused.out) == (1, "")
     assert "not today" in refused.err
+
+
+def test_a_reader_that_leaves_early_is_no_error(echo: Shell) -> None:
+    for command in (("tools",), ("tools", "--json"), ("describe", "echo.echo")):
+        reader, writer = os.pipe()
+        os.close(reader)
+        program = [sys.executable, "-m", "wicket_mcp", *command]
+        done = subprocess.run(
+            program, cwd=echo.cwd, env=echo.environ, stdout=writer, stderr=subprocess.PIPE, check=False
+        )
+        os.close(writer)
+        assert done.returncode == 0, done.stderr
+        assert b"roken" not in done.stderr
+
+
+def test_a_server_without_tools_is_no_failure_of_another(echo: Shell) -> None:
+    listing = echo.write("nothing.json", '{"tools": []}')
+    servers = {"bare": peer("Mutates", env={"LISTING": str(listing)}), "gone": {"command": "no-such-program"}}
+    (echo.cwd / ".mcp.json").write_bytes(encode({"mcpServers": servers}))
+    assert echo.run("tools").code == 0
+    done = echo.run("tools", "bare")
+    assert (done.code, "gone" in done.err) == (0, False)
+    assert echo.run("tools", "gone").code == 1
 
 
 def test_raw_adds_nothing_and_json_is_the_whole_result(echo: Shell) -> None:

@@ -511,6 +511,28 @@ def test_what_the_client_asked_for_approved_or_handed_on_is_not_lost_without_a_w
     assert inherited == {"github": ("HTTPS_PROXY",), "k8s": ("KUBECONFIG",), "time": ()}
 
 
+def test_settings_that_wicket_has_no_option_for_are_named_and_choices_of_tools_are_kept(shell: Shell) -> None:
+    entries = {
+        "one": {"type": "local", "command": "one", "args": [], "tools": ["read", "list"]},
+        "every": {"type": "local", "command": "every", "args": [], "tools": ["*"]},
+        "web": {
+            "url": "https://example.com/mcp",
+            "headersHelper": "/bin/token",
+            "oauth": {"clientId": "x"},
+            "name": "W",
+        },
+        "approved": {"command": "x", "tools": {"read": {"approval_mode": "approve"}}, "trust": True},
+    }
+    shell.write(".copilot/mcp-config.json", _json({"mcpServers": entries}))
+    done = shell.run("import", "copilot")
+    assert done.code == 0, done.err
+    assert "'web': headersHelper, oauth is not taken over, because Wicket has no such option" in done.err
+    assert "'approved': tools is not taken over, because" in done.err
+    assert done.err.count("no such option") == 2
+    chosen = {server.name: server.allowed_tools for server in load(shell.config).servers}
+    assert chosen == {"one": ("read", "list"), "every": ("*",), "web": ("*",), "approved": ("*",)}
+
+
 def test_a_client_that_withholds_variables_is_told_to_pass_on_those_that_its_servers_had(shell: Shell) -> None:
     codex = shell.copy(DATA / "codex.toml", ".codex/config.toml")
     gemini = shell.copy(DATA / "gemini.json", ".gemini/settings.json")
@@ -593,12 +615,14 @@ extensions:
     args: ["-y", "github-mcp"]
     envs: {}
     env_keys: [GITHUB_TOKEN]
+    available_tools: [get_issue]
     timeout: 300
   docs:
     enabled: false
     type: streamable_http
     name: Docs
     uri: https://docs.example/mcp
+    available_tools: []
 """,
     )
     done = shell.run("import", "goose")
@@ -607,6 +631,7 @@ extensions:
     github, docs = load(shell.config).servers
     assert (github.command, github.args, github.timeout) == ("npx", ("-y", "github-mcp"), 300)
     assert github.env == {"GITHUB_TOKEN": "${env:GITHUB_TOKEN}"}
+    assert (github.allowed_tools, docs.allowed_tools) == (("get_issue",), ("*",))
     assert (docs.url, docs.transport, docs.enabled) == ("https://docs.example/mcp", "http", False)
     refused = shell.run("import", "goose", "--take-over")
     assert (refused.code, "by hand" in refused.err) == (2, True)

@@ -4,13 +4,16 @@ import sys
 from typing import Any
 
 import pytest
+from msgspec import convert
 
 from tests.cli.shell import Shell
 from tests.conftest import PEERS, peer
 from wicket_mcp import Gateway
+from wicket_mcp.cli.catalog import describe_score
 from wicket_mcp.codec import encode
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.model import LOCAL
+from wicket_mcp.search import Explanation
 
 OFFERS = {
     "mail": {"send_note": "Send a short note to a person", "list_notes": "List the notes that a person got"},
@@ -48,6 +51,14 @@ def test_of_two_tools_that_fit_alike_the_pinned_one_comes_first(notes: Shell) ->
     pin(notes, *lower.split("."))
     assert found(notes, "send a note to a person")[:2] == [lower, upper]
     assert "usage 0.03" in notes.run("search", "send a note to a person", "--explain").out
+
+
+def test_the_parts_of_a_score_that_are_shown_add_up() -> None:
+    names = ("letters", "meaning", "part", "reranked", "usage", "learned", "named", "deprecated", "intent")
+    parts = {name: float(number) for number, name in enumerate(names, 1)}
+    line = describe_score(convert({**parts, "score": sum(parts.values())}, Explanation))
+    score, sums = line.removeprefix("score ").split(" = ")
+    assert sum(float(part.split()[-1]) for part in sums.split(" + ")) == float(score) == 45.0
 
 
 def test_a_pinned_tool_does_not_bury_a_far_better_match(notes: Shell) -> None:

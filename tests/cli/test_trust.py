@@ -101,7 +101,7 @@ def test_client_and_agent_are_told_and_a_yes_counts_at_once(clone: Shell) -> Non
         (answer,) = talk.ask("tools/call", {"name": "find_tools", "arguments": {"query": "echo"}})["content"]
         assert f"wicket trust {clone.cwd / '.mcp.json'}" in answer["text"]
         clone.run("trust")
-        talk.wait_for_log(b"the configuration was reloaded: 1 servers")
+        talk.wait_for_log(b"the configuration was reloaded: 1 server,")
         found = talk.ask("tools/call", {"name": "find_tools", "arguments": {"query": "echo"}})["content"][0]["text"]
         assert "echo.echo" in found
         process.communicate(timeout=PATIENCE)

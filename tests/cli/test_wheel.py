@@ -14,10 +14,16 @@ ROOT = Path(__file__).parent.parent.parent
 PATIENCE = 300.0
 
 
-def _run(*command: str | Path, cwd: Path, code: int = 0, **more: str) -> str:
+def _run(*command: str | Path, cwd: Path, code: int = 0, stdin: str = "", **more: str) -> str:
     environ = {"HOME": str(cwd), "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "WICKET_NO_DAEMON": "1", **more}
     done = subprocess.run(
-        [str(part) for part in command], cwd=cwd, env=environ, capture_output=True, timeout=PATIENCE, check=False
+        [str(part) for part in command],
+        input=stdin.encode(),
+        cwd=cwd,
+        env=environ,
+        capture_output=True,
+        timeout=PATIENCE,
+        check=False,
     )
     assert done.returncode == code, done.stderr.decode()
     return done.stdout.decode()
@@ -69,6 +75,8 @@ def test_the_menu_of_a_plain_installation_offers_the_languages_that_run(installe
     schema = decode(_run(installed / "python", "-c", code, file, cwd=tmp_path))
     offered = schema["properties"]["language"]["enum"]
     assert schema["properties"]["language"].get("default", offered[0]) in offered
+    ran = _run(installed / "wicket", "run", "-", "-c", file, cwd=tmp_path, stdin="return 1 + 1")
+    assert ran.strip() == "2", "a script from a pipe is of a language that is there"
     script = tmp_path / "script"
     for language in offered:
         script.write_text("result(1 + 1)" if language == "lua" else "1 + 1")

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from wicket_mcp import __version__
-from wicket_mcp.cli.root import Root
+from wicket_mcp.cli.root import Root, flush_output
 
 app = typer.Typer(
     name="wicket",
@@ -49,3 +49,5 @@ def main() -> None:
         app(prog_name="wicket")
     except KeyboardInterrupt:
         sys.exit(130)
+    finally:
+        flush_output()

@@ -134,7 +134,11 @@ def tools(
     async def work(gateway: "Gateway") -> "tuple[tuple[Tool, ...], dict[str, str]]":
         listed = await gateway.tools(server)
         name_absence(gateway)
-        return listed, gateway.catalogue.failures
+        failures = gateway.catalogue.failures
+        if server is None:
+            return listed, failures
+        name = gateway.catalogue.server(server).name
+        return listed, {name: failures[name]} if name in failures else {}
 
     listed, failures = for_user(config, work, verbose=verbose)
     if json:
@@ -194,7 +198,7 @@ def search(
             name = line.partition("(")[0]
             write(apply_style(name, "cyan"), wrap(line)[len(name) :])
             if reasons:
-                explain_line(_reason(reasons[number]), "    ")
+                explain_line(describe_score(reasons[number]), "    ")
         for withheld in answer.withheld:
             note(f"{withheld.hit.tool.key} would fit, but {withheld.reason}")
         if answer.tool_by_task:
@@ -204,9 +208,9 @@ def search(
     name_failures(failures, verbose=verbose)
 
 
-def _reason(reason: "Explanation") -> str:
+def describe_score(reason: "Explanation") -> str:
     """A score in one line: its parts, the fields that brought the letters, the words that were found."""
-    names = ("letters", "meaning", "part", "usage", "learned", "named", "deprecated", "intent")
+    names = ("letters", "meaning", "part", "reranked", "usage", "learned", "named", "deprecated", "intent")
     parts = {name: getattr(reason, name) for name in names}
     sums = " + ".join(f"{name} {value:.2f}" for name, value in parts.items() if abs(value) >= 0.005)
     fields = ", ".join(f"{name} {share:.0%}" for name, share in list(reason.fields.items())[:3])

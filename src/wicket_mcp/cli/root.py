@@ -1,5 +1,7 @@
 """The top of the command tree: groups the verbs in `--help`, and is the one place where an error is printed."""
 
+import os
+import sys
 from typing import Any, NoReturn
 
 import typer
@@ -26,8 +28,12 @@ class Root(TyperGroup):
             return super().invoke(ctx)
         except WicketError as problem:
             _fail(problem, verbose=bool(ctx.meta.get(VERBOSE)))
-        except (typer.Exit, typer.Abort, BrokenPipeError):
+        except (typer.Exit, typer.Abort):
             raise
+        except BrokenPipeError:
+            if flush_output():
+                raise  # it was another pipe
+            sys.exit(0)  # the reader has seen enough, as `head` does
         except Exception as bug:  # the boundary to a person: even a defect is told in one line
             if ctx.meta.get(VERBOSE) or hasattr(bug, "exit_code"):  # the latter is Typer's own wrong usage
                 raise
@@ -42,6 +48,16 @@ class Root(TyperGroup):
         for panel, rows in panels.items():
             with formatter.section(panel):
                 formatter.write_dl(rows)
+
+
+def flush_output() -> bool:
+    """Write what is left to say; False if nobody reads it any more, and then nothing more is written."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return False
+    return True
 
 
 def _fail(problem: WicketError, *, verbose: bool = False) -> NoReturn:

@@ -9,7 +9,7 @@ import typer
 from wicket_mcp.cli.common import ConfigOption, JsonOption, VerboseOption, for_user
 from wicket_mcp.cli.output import note, say, say_json
 from wicket_mcp.errors import BadArguments, ConfigError
-from wicket_mcp.scripts.languages import LANGUAGES, SUFFIXES
+from wicket_mcp.scripts.languages import LANGUAGES, SUFFIXES, installed_languages
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -86,7 +86,7 @@ def _language(file: str) -> str:
     language = SUFFIXES.get(Path(file).suffix.lower())
     if language is None:
         if file == "-":
-            return "python"
+            return installed_languages()[0].name
         raise BadArguments(
             "The language of the script is not known.",
             hint=f"Add --language {', '.join(LANGUAGES)}.",

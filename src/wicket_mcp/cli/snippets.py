@@ -1,12 +1,21 @@
 """Ready-to-paste configuration that connects a client to this Wicket."""
 
+import re
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from wicket_mcp.codec import decode, pretty
-from wicket_mcp.model import as_object
+from wicket_mcp.model import as_object, as_text
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution
+
+PACKAGE = "wicket-mcp"
+_OF_EXTRA = re.compile(r"(?P<package>[\w.-]+).*;.*extra == ['\"](?P<extra>[\w-]+)['\"].*")
 
 
 def own_command() -> list[str]:
@@ -23,12 +32,50 @@ def own_command() -> list[str]:
 
 
 def _source() -> str:
-    """Where this installation came from: a folder or an address, else the package of that name."""
+    """Where this installation came from, with the extras that it has."""
     from importlib.metadata import distribution
 
-    direct = distribution("wicket-mcp").read_text("direct_url.json")
-    origin = as_object(decode(direct.encode())).get("url") if direct else None
-    return str(origin).removeprefix("file://") if origin else "wicket-mcp"
+    return source_of(distribution(PACKAGE))
+
+
+def source_of(installed: "Distribution") -> str:
+    """What to install to get the same: a folder, a file or an address (PEP 610), else the package of that name."""
+    direct = installed.read_text("direct_url.json")
+    origin = as_object(decode(direct.encode())) if direct else {}
+    address = as_text(origin.get("url"))
+    extras = _extras(installed)
+    chosen = f"[{','.join(extras)}]" if extras else ""
+    if not address:
+        return f"{PACKAGE}{chosen}"
+    control = as_object(origin.get("vcs_info"))
+    if not control and address.startswith("file://"):
+        return f"{url2pathname(urlsplit(address).path)}{chosen}"
+    if control:
+        revision = as_text(control.get("requested_revision"))
+        address = f"{control.get('vcs')}+{address}{f'@{revision}' if revision else ''}"
+    folder = as_text(origin.get("subdirectory"))
+    address = f"{address}#subdirectory={folder}" if folder else address
+    return f"{PACKAGE}{chosen} @ {address}" if chosen else address
+
+
+def _extras(installed: "Distribution") -> list[str]:
+    """The extras whose requirements are all there."""
+    needed: dict[str, list[str]] = {}
+    for requirement in installed.requires or ():
+        match = _OF_EXTRA.fullmatch(requirement)
+        if match and match["package"] != PACKAGE:
+            needed.setdefault(match["extra"], []).append(match["package"])
+    return [extra for extra, packages in needed.items() if all(map(_is_installed, packages))]
+
+
+def _is_installed(package: str) -> bool:
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    try:
+        distribution(package)
+    except PackageNotFoundError:
+        return False
+    return True
 
 
 def stdio_client(config: Path | None) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from wicket_mcp.extensions import SKILL_SCHEME, TASKS, declares
 from wicket_mcp.model import Detail, JsonObject, Tool, as_list, as_object, as_text
 from wicket_mcp.schema.signature import describe, first_sentence, signature, summarize
 from wicket_mcp.scripting import Script
-from wicket_mcp.scripts.languages import installed_languages
+from wicket_mcp.scripts.languages import NAMES, installed_languages
 from wicket_mcp.search import Answer, disclose
 from wicket_mcp.spelling import count_of
 from wicket_mcp.verbs import Verbs
@@ -80,7 +80,9 @@ async def call_tool(verbs: Verbs, call: ToolCall) -> JsonObject:
 async def run_script(verbs: Verbs, call: ToolCall) -> JsonObject:
     script = Script(call.arguments["code"], call.arguments.get("language", _LANGUAGES[0].name))
     outcome = await verbs.run(script, call.caller)
-    return await render(verbs, outcome, call.caller.principal, nothing="[The script returned nothing.]")
+    language = NAMES.get(script.language, _LANGUAGES[0])
+    nothing = f"[The script returned nothing. {language.answer_hint}]"
+    return await render(verbs, outcome, call.caller.principal, nothing=nothing)
 
 
 async def read_result(verbs: Verbs, call: ToolCall) -> JsonObject:

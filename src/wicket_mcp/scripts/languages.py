@@ -31,6 +31,8 @@ class Language(msgspec.Struct, frozen=True):
     """A sample call for agents; a language without one is accepted but not offered to them."""
     await_hint: str = "Write `await server.tool(…)`."
     catch: str = "try/catch"
+    answer_hint: str = "Its value is its last expression, or what it returns."
+    """How a script gives a value."""
     places_errors: bool = False
     """Its messages begin with the line, even when CPU time runs out."""
     interfaces: bool = False
@@ -117,6 +119,7 @@ LUA = Language(
     example="server.tool({a=1}):await()",
     await_hint="Write server.tool({…}):await().",
     catch="pcall",
+    answer_hint="Give a value with result(value), or return it.",
     missing_names=_LUA_MISSING,
     places_errors=True,
     reserved="_G _VERSION assert collectgarbage coroutine debug error getmetatable io ipairs load math next os package "

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from wicket_mcp.config.edit.losses import describe_approvals
+from wicket_mcp.config.edit.losses import describe_approvals, describe_unknown
 from wicket_mcp.config.model.config import Config, HttpConfig
 from wicket_mcp.config.model.server import ServerConfig
 from wicket_mcp.config.model.validation import InvalidOption, KeyPath, value_at
@@ -99,7 +99,10 @@ def _collect(
             entries.append(Entry(_make_absolute(server, path.absolute().parent), str(draft.at[-1])))
             entry = value_at(listed, draft.at[-1:])
             if isinstance(entry, Mapping):
-                notes += describe_approvals(server.name, cast("Mapping[str, Any]", entry))
+                listed_entry = cast("Mapping[str, Any]", entry)
+                notes += describe_approvals(server.name, listed_entry)
+                if outline.lenient:
+                    notes += describe_unknown(server.name, listed_entry)
     return ClientEntries(path, text, kind, section, tuple(entries), tuple(notes), has_wicket)
 
 

@@ -2,7 +2,7 @@
 
 One vocabulary serves them all (Claude, Cursor, Windsurf, Cline, Gemini CLI, VS Code, Zed, Codex, opencode, Goose, other
 gateways), because no two of them use one name for different things, except for the unit of `timeout`. Keys without a
-meaning for Wicket, such as approvals and window settings, are ignored.
+meaning for Wicket, such as approvals and window settings, are ignored; an import names them.
 """
 
 import re
@@ -70,6 +70,11 @@ def _per_minute(value: Any) -> Any:
     return max(1, round(calls * 60 / window)) if isinstance(calls, int) and calls and window else calls
 
 
+def _tools(value: Any) -> Any:
+    """In Goose an empty list means all."""
+    return ["*"] if value == [] else value
+
+
 def _isolation(value: Any) -> Any:
     return {"dedicated": "session"}.get(value, value) if isinstance(value, str) else value
 
@@ -99,6 +104,8 @@ WORDS: dict[str, tuple[str, Convert]] = {
     "allowedTools": ("allowed_tools", _same),
     "includeTools": ("allowed_tools", _same),
     "enabled_tools": ("allowed_tools", _same),
+    "available_tools": ("allowed_tools", _tools),
+    "tools": ("allowed_tools", _same),
     "excludeTools": ("denied_tools", _same),
     "disabledTools": ("denied_tools", _same),
     "disabled_tools": ("denied_tools", _same),
@@ -113,6 +120,10 @@ WORDS: dict[str, tuple[str, Convert]] = {
     "rate_limit": ("calls_per_minute", _per_minute),
     "fallback_chain": ("fallback", _same),
 }
+
+
+_READ_OTHERWISE = frozenset({"bearer_token_env_var", "env_http_headers", "env_keys", "env_vars"})
+_ONLY_SHOWN = frozenset({"id", "name", "display_name", "title", "icon", "bundled", "gallery", "version", "source"})
 
 
 class Words(msgspec.Struct):
@@ -144,6 +155,16 @@ def explain_unsupported(entry: Mapping[str, Any]) -> str | None:
     return "it listens on a TCP socket, which is not supported." if not reachable and "tcp" in entry else None
 
 
+def unknown_keys(entry: Mapping[str, Any]) -> list[str]:
+    """The keys of an entry that are set, mean something to its own program, and nothing here."""
+    known = WORDS.keys() | _READ_OTHERWISE | _ONLY_SHOWN
+    return [key for key, value in entry.items() if value and (key not in known or not _is_usable(key, value))]
+
+
+def _is_usable(key: str, value: Any) -> bool:
+    return key != "tools" or isinstance(value, list)  # in Codex, a table of approvals by tool
+
+
 class Vocabulary:
     """Translates the entries of one file, using the rest of that file."""
 
@@ -155,6 +176,8 @@ class Vocabulary:
         words = Words()
         for key, value in entry.items():
             if key not in WORDS or value is None or (value == "" and key != "description"):
+                continue
+            if not _is_usable(key, value):
                 continue
             option, convert = WORDS[key]
             words.put(option, convert(value), (key,))
