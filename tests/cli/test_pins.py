@@ -104,6 +104,23 @@ def test_a_call_is_approved_for_always_and_its_rule_explained(mail: Shell) -> No
     assert all(act in log for act in ("approve tool", "approve call, always", "revoke always"))
 
 
+def test_rules_on_labels_are_explained(mail: Shell) -> None:
+    mail.run("approve", "m.send")
+    config = mail.home / ".config/wicket/wicket.toml"
+    rule = '[[policy.rules]]\nname = "secret"\naction = "deny"\nlabels = ["private"]\n'
+    config.write_text(f'{config.read_text()}\n[policy]\nflow = "ask"\n{rule}')
+    plain = mail.run("policy", "explain", "m.send", "to=ann").out
+    assert "because no rule is about it" in plain
+    assert "With private data, it is refused, by 'secret'." in plain
+    private = mail.run("policy", "explain", "m.send", "to=ann", "--label", "private", "--label", "untrusted")
+    assert private.out == "m.send (sends) is refused, by 'secret'.\n"
+    untrusted = mail.run("policy", "explain", "m.send", "to=ann", "--label", "untrusted", "--json").json
+    assert (untrusted["action"], untrusted["rule"]) == ("ask", "flow")
+    assert untrusted["with_label"] == {"private": {"action": "deny", "rule": "secret"}}
+    unknown = mail.run("policy", "explain", "m.send", "--label", "privat")
+    assert (unknown.code, "'private'" in unknown.err) == (2, True)
+
+
 def test_the_option_or_scope_that_refuses_a_call_is_explained_and_logged(mail: Shell) -> None:
     config = mail.home / ".config/wicket/wicket.toml"
     plain = config.read_text()

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,32 @@ def test_a_terminal_is_asked_and_shown_what_would_start(clone: Shell) -> None:
     assert not _ran(clone)
     accepted = clone.type("call", "echo.echo", "message=hi", answers=[("Do you trust it?", "y\r")])
     assert (accepted.code, "hi" in accepted.out) == (0, True)
+
+
+def test_the_variables_are_shown_with_the_values_that_change_what_runs(clone: Shell) -> None:
+    env = {"NODE_OPTIONS": "-r ./x.js", "API_KEY": "canary-one", "NPM_TOKEN": "canary-two", "COLOUR": "red"}
+    server = {"command": "node", "args": ["a.js"], "env": env, "cwd": "sub"}
+    (clone.cwd / ".mcp.json").write_bytes(encode({"mcpServers": {"tool": server}}))
+    shown = " ".join(clone.type("tools", answers=[("Do you trust it?", "n\r")]).out.split())
+    assert "(env NODE_OPTIONS=-r ./x.js, API_KEY, NPM_TOKEN=***, COLOUR; in " in shown
+    assert "canary" not in shown
+
+
+def test_a_yes_is_to_what_was_shown(clone: Shell) -> None:
+    file = clone.cwd / ".mcp.json"
+
+    class Typed(list[tuple[str, str]]):
+        """Changes the file after it was shown and before the answer."""
+
+        def __iter__(self) -> Iterator[tuple[str, str]]:
+            yield "would start", ""
+            yield "Do you trust it?", ""
+            file.write_bytes(encode({"mcpServers": {"other": _marking(clone)}}))
+            yield "", "y\r"
+
+    clone.type("tools", answers=Typed())
+    assert not _ran(clone)
+    assert "has changed since you trusted it" in clone.run("tools").err
 
 
 def test_the_file_cannot_say_where_its_yes_is_kept(clone: Shell) -> None:

@@ -1,6 +1,6 @@
 """`wicket policy`: what the rules of the configuration say about a call."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 from msgspec.structs import replace
@@ -8,8 +8,10 @@ from msgspec.structs import replace
 from wicket_mcp.cli.common import ConfigOption, JsonOption, ToolArgument, VerboseOption, tell, with_library
 
 if TYPE_CHECKING:
+    from wicket_mcp.config.model.policy import DataLabel
     from wicket_mcp.library import Library
     from wicket_mcp.model import Principal, Tool
+    from wicket_mcp.trust.rules import Call, Decision, Rules
 
 app = typer.Typer(no_args_is_help=True, help="Explain the rules about calls.", rich_markup_mode=None)
 
@@ -35,6 +37,10 @@ def explain(
         str, typer.Option("--principal", help="Who calls: local, or the name of an API key.")
     ] = "local",
     profile: Annotated[str, typer.Option("--profile", help="The profile that the call uses.")] = "",
+    label: Annotated[
+        list[str] | None,
+        typer.Option("--label", help="A label of the data in the arguments: untrusted or private. Repeatable."),
+    ] = None,
     config: ConfigOption = None,
     json: JsonOption = False,
     verbose: VerboseOption = False,
@@ -44,6 +50,8 @@ def explain(
     Example: wicket policy explain mail.send to=bob@example.com
     """
     from wicket_mcp.cli.arguments import parse
+
+    labels = _check_labels(label or [])
 
     async def work(library: "Library") -> dict[str, Any]:
         from wicket_mcp.model import as_object
@@ -56,8 +64,15 @@ def explain(
         tool, rule = await _find(library, name, caller)
         annotations = as_object(tool.definition.get("annotations"))
         own_name = tool.own_name or tool.name
-        call = Call(tool.server, own_name, parse(arguments or [], tool), annotations, principal, caller.profile)
-        decision = Decision("deny", rule) if rule else Rules(library.config.policy.rules).decide(call)
+        given = parse(arguments or [], tool)
+        call = Call(tool.server, own_name, given, annotations, principal, caller.profile, labels)
+        rules, effect, flow = Rules(library.config.policy.rules), effect_of(own_name, annotations), ""
+        if library.config.policy.flow != "off" and effect is not None:
+            flow = library.config.policy.flow
+        decision = Decision("deny", rule) if rule else rules.decide(call)
+        others = {} if rule else _decide_by_label(rules, call, decision)
+        if decision is None and flow and "untrusted" in labels:
+            decision = Decision("deny" if flow == "deny" else "ask", "flow")
         if decision is not None and decision.action == "ask":
             covered = await Always(library.store, library.config.state_path / FILE).find(call)
             decision = Decision("allow", f"{decision.rule}, {covered}") if covered else decision
@@ -66,20 +81,51 @@ def explain(
             "call": call.key,
             "action": "deny" if held else decision.action if decision else "allow",
             "rule": f"held: {held.words}" if held else decision.rule if decision else "",
-            "effect": effect_of(own_name, annotations) or "reads",
+            "effect": effect or "reads",
             "flow": library.config.policy.flow,
+            "labels": list(labels),
+            "with_label": {} if held else others,
         }
 
     verdict = with_library(config, work, verbose=verbose)
     rule = verdict["rule"]
-    reason = (
-        f"by {rule if rule.startswith(('rule ', 'held: ', 'scope ')) else repr(rule)}"
-        if rule
-        else "because no rule is about it"
-    )
+    reason = f"by {_quote(rule)}" if rule else "because no rule is about it"
     follows = verdict["flow"] != "off" and not rule  # a rule that decides is not overruled by where data flows
     flow = f" Where data from others reaches it, flow decides: {verdict['flow']}." if follows else ""
-    tell(verdict, f"{verdict['call']} ({verdict['effect']}) {_WORDS[verdict['action']]}, {reason}.{flow}", json=json)
+    others = "".join(
+        f" With {name} data, it {_WORDS[other['action']]}, by {_quote(other['rule'])}."
+        for name, other in verdict["with_label"].items()
+    )
+    answer = f"{verdict['call']} ({verdict['effect']}) {_WORDS[verdict['action']]}, {reason}.{flow}{others}"
+    tell(verdict, answer, json=json)
+
+
+def _quote(rule: str) -> str:
+    return rule if rule.startswith(("rule ", "held: ", "scope ")) else repr(rule)
+
+
+def _check_labels(names: list[str]) -> "tuple[DataLabel, ...]":
+    """Raises UnknownName for a label that no rule can have."""
+    from wicket_mcp.config.model.policy import DataLabel
+    from wicket_mcp.errors import UnknownName
+
+    known: tuple[DataLabel, ...] = get_args(DataLabel)
+    for name in names:
+        if name not in known:
+            raise UnknownName("label", name, list(known))
+    return tuple(label for label in known if label in names)
+
+
+def _decide_by_label(rules: "Rules", call: "Call", decision: "Decision | None") -> dict[str, dict[str, str]]:
+    """What the rules say if the data had one more label, where that makes a difference."""
+    from wicket_mcp.config.model.policy import DataLabel
+
+    others: dict[str, dict[str, str]] = {}
+    for label in get_args(DataLabel):
+        other = rules.decide(replace(call, labels=(*call.labels, label)))
+        if other is not None and other != decision:
+            others[label] = {"action": other.action, "rule": other.rule}
+    return others
 
 
 async def _caller(library: "Library", name: str, profile: str) -> "Principal":

@@ -3,6 +3,7 @@
 A configuration that lies in a folder starts nothing until its owner said yes to it (`config/read/folder_trust.py`).
 """
 
+import re
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -15,7 +16,15 @@ from wicket_mcp.cli.output import note, say, say_json
 from wicket_mcp.errors import ConfigError
 
 if TYPE_CHECKING:
-    from wicket_mcp.config.model.config import Config
+    from wicket_mcp.config.model.config import Config, ServerConfig
+
+
+_CHANGES_WHAT_RUNS = re.compile(
+    r"(?:PATH|SHELL|ENV|BASH_ENV|IFS|HOME|EDITOR|PAGER|\w*_OPTIONS|\w*OPTS?|(?:NODE|LD|DYLD|PYTHON|PERL5?|RUBY|JAVA|GIT|NPM"
+    r"|BUN|DENO|UV|PIP|DOCKER|SSL)\w*|\w*_PROXY)=",
+    re.IGNORECASE,
+)
+"""Variables that decide which code runs or where it is fetched from."""
 
 
 def trust(
@@ -51,11 +60,12 @@ def ask(file: Path) -> bool:
 
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
+    content, config = _read(file)
     changed = " has changed since you trusted it and" if folder_trust.was_trusted(file) else ""
-    note(f"{file}{changed} would start:\n{_commands(_load(file))}")
+    note(f"{file}{changed} would start:\n{_commands(config)}")
     if not typer.confirm("Do you trust it?", default=False, err=True):
         return False
-    _accept(file)
+    folder_trust.trust(file, content)  # what was shown, whatever the file has become since
     return True
 
 
@@ -75,18 +85,17 @@ def keep_trust(path: Path) -> Generator[None]:
 def _accept(file: Path) -> "Config":
     """Remember the yes to the very bytes that were read and checked."""
     from wicket_mcp.config.read import folder_trust
-    from wicket_mcp.config.read.formats import parse, read_bytes
 
-    content = read_bytes(file)
-    config = parse(content.decode("utf-8-sig", "replace"), file)
+    content, config = _read(file)
     folder_trust.trust(file, content)
     return config
 
 
-def _load(file: Path) -> "Config":
-    from wicket_mcp.config.read.formats import load
+def _read(file: Path) -> "tuple[bytes, Config]":
+    from wicket_mcp.config.read.formats import parse, read_bytes
 
-    return load(file)
+    content = read_bytes(file)
+    return content, parse(content.decode("utf-8-sig", "replace"), file)
 
 
 def _file(path: Path | None) -> Path:
@@ -111,6 +120,19 @@ def _outline(config: "Config") -> str:
 def _commands(config: "Config") -> str:
     """What each server is started with or reached at; references to secrets stand as the file has them."""
     lines = [
-        f"  {server.name}: {server.url or ' '.join((server.command or '', *server.args))}" for server in config.servers
+        f"  {server.name}: {server.url or ' '.join((server.command or '', *server.args))}{_surroundings(server)}"
+        for server in config.servers
     ]
     return "\n".join(lines) or "  nothing"
+
+
+def _surroundings(server: "ServerConfig") -> str:
+    """The variables that a command gets, with the values of those that change what runs, and its folder."""
+    from wicket_mcp.telemetry.redact import mask_arguments
+
+    assigned = mask_arguments([f"{name}={value}" for name, value in server.env.items()])
+    shown = (text if _CHANGES_WHAT_RUNS.match(text) else text.partition("=")[0] for text in assigned)
+    parts = [f"env {', '.join(shown)}"] if assigned else []
+    parts += [f"variables of {server.env_file}"] if server.env_file else []
+    parts += [f"in {server.cwd}"] if server.cwd else []
+    return f" ({'; '.join(parts)})" if parts else ""
