@@ -64,8 +64,8 @@ def explain(
         tool, rule = await _find(library, name, caller)
         annotations = as_object(tool.definition.get("annotations"))
         own_name = tool.own_name or tool.name
-        given = parse(arguments or [], tool)
-        call = Call(tool.server, own_name, given, annotations, principal, caller.profile, labels)
+        values = parse(arguments or [], tool)
+        call = Call(tool.server, own_name, values, annotations, principal, caller.profile, labels)
         rules, effect, flow = Rules(library.config.policy.rules), effect_of(own_name, annotations), ""
         if library.config.policy.flow != "off" and effect is not None:
             flow = library.config.policy.flow

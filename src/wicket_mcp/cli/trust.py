@@ -131,8 +131,8 @@ def _surroundings(server: "ServerConfig") -> str:
     from wicket_mcp.telemetry.redact import mask_arguments
 
     assigned = mask_arguments([f"{name}={value}" for name, value in server.env.items()])
-    shown = (text if _CHANGES_WHAT_RUNS.match(text) else text.partition("=")[0] for text in assigned)
-    parts = [f"env {', '.join(shown)}"] if assigned else []
+    variables = (text if _CHANGES_WHAT_RUNS.match(text) else text.partition("=")[0] for text in assigned)
+    parts = [f"env {', '.join(variables)}"] if assigned else []
     parts += [f"variables of {server.env_file}"] if server.env_file else []
     parts += [f"in {server.cwd}"] if server.cwd else []
     return f" ({'; '.join(parts)})" if parts else ""
