@@ -79,6 +79,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Whether to declare to the server that it may answer with a task."""
     notification: bool = False
     """Whether it is a notification: it is sent, and its result is empty."""
+    unmetered: bool = False
+    """Whether Wicket asks by itself, in following a task: it counts against no limit."""
     whole: bool = False
     """Return the complete result, whatever its size and source."""
     headers: Mapping[str, str] | None = None

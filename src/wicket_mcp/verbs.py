@@ -256,12 +256,20 @@ class Verbs:
         return self.rewrite(await self._pipeline(request))
 
     async def follow(
-        self, method: str, params: JsonObject, caller: Caller, meta: Mapping[str, Any] = EMPTY
+        self,
+        method: str,
+        params: JsonObject,
+        caller: Caller,
+        meta: Mapping[str, Any] = EMPTY,
+        *,
+        unmetered: bool = False,
     ) -> JsonObject:
         """A request about a server's task, by the id that its client has. Raises UnknownName."""
         sent = {key: value for key, value in params.items() if key != "_meta"}
         name = as_text(params.get("taskId"))
-        request = Request(method=method, caller=caller, params=sent, name=name, meta=meta, span=Span())
+        request = Request(
+            method=method, caller=caller, params=sent, name=name, meta=meta, unmetered=unmetered, span=Span()
+        )
         answer = await self._pipeline(request)
         body, server = answer.body, answer.request.server
         if isinstance(body.get("result"), dict):  # a modern task has its result inside it

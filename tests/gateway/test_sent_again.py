@@ -23,8 +23,9 @@ from tests.peers.counting_servers import (
     HangsUpWhenIdle,
     HangsUpWhenIdleInModernEra,
     KnowsNoSession,
+    SpeaksOfSessions,
 )
-from wicket_mcp.errors import Crashed, Unavailable
+from wicket_mcp.errors import Crashed, Refused, Unavailable
 from wicket_mcp.upstream.lifecycle import State
 
 
@@ -85,6 +86,13 @@ async def test_a_server_that_forgets_at_once_is_asked_twice_and_no_more(open_gat
         calls = [request for request in server.received if request.rpc_method == "tools/call"]
         assert len({request.headers["mcp-session-id"] for request in calls}) == len(calls) == 2
         assert server.executed == []
+
+
+async def test_a_call_that_failed_with_words_about_another_session_is_not_sent_again(open_gateway: OpenGateway) -> None:
+    async with SpeaksOfSessions() as server, open_gateway({"x": {"url": server.url}}) as gateway:
+        with pytest.raises(Refused, match="db session closed"):
+            await gateway.call("x.echo", {"message": "hello"})
+        assert server.executed == ["hello"]
 
 
 @pytest.mark.parametrize("kind", [HangsUpInCalls, HangsUpInCallsInModernEra, HangsUpInSseCalls])

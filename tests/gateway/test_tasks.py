@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
+import pytest
+
 from tests.conftest import PEERS, ROOT, OpenGateway, Server, peer
 from tests.eras.child import serving
 from tests.gateway.extensions_document import shows
@@ -16,7 +18,9 @@ from wicket_mcp.app import Gateway
 from wicket_mcp.extensions import TASKS
 from wicket_mcp.model import LOCAL
 from wicket_mcp.model import META_SUBSCRIPTION as SUBSCRIPTION
+from wicket_mcp.surface.problems import RpcProblem
 from wicket_mcp.surface.protocol import Request, modern_caller
+from wicket_mcp.tasks import Tasks
 
 CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 RELATED = "io.modelcontextprotocol/related-task"
@@ -374,6 +378,33 @@ async def test_a_legacy_client_cancels_its_task(open_gateway: OpenGateway) -> No
         assert (await client.ask("tasks/cancel", {"taskId": number}))["code"] == -32602
         assert (await client.ask("tasks/result", {"taskId": number}))["code"] == -32602
         assert (await client.ask("tasks/get", {"taskId": "made.up"}))["code"] == -32602
+
+
+async def test_listening_costs_no_calls_and_a_task_that_is_not_there_is_no_failure(open_gateway: OpenGateway) -> None:
+    failed = Tasks.failed
+    async with house(open_gateway, {"x": {**MODERN, "calls_per_minute": 1}}, "flat") as at:
+        number = (await at.call("x__slow_compute", seconds=0, label="b"))["taskId"]
+        protocol = at.gateway.protocol("flat")
+        heard: asyncio.Queue[Any] = asyncio.Queue()
+        meta = {**META, CAPABILITIES: ABLE}
+        caller = modern_caller(LOCAL, "s", heard.put_nowait, meta)
+
+        def listen(*numbers: str) -> Request:
+            params = {"notifications": {"taskIds": list(numbers)}, "_meta": meta}
+            return Request(7, "subscriptions/listen", params, caller, modern=True)
+
+        gone = at.gateway.verbs.task_ids.seal("x", "forgotten", LOCAL)
+        listening = asyncio.ensure_future(protocol.answer(listen("made up", gone, number, number)))
+        assert (await heard.get())["params"]["notifications"] == {"taskIds": ["made up", gone, number]}
+        told: list[Any] = []
+        while not told or told[-1]["status"] != "completed":
+            told.append((await heard.get())["params"])
+        assert {task["taskId"] for task in told} == {number}
+        protocol.closing.set()
+        await listening
+        with pytest.raises(RpcProblem, match="200 tasks at most"):
+            await protocol.answer(listen(*map(str, range(201))))
+    assert Tasks.failed == failed
 
 
 @shows("tasks", "listening by taskIds", clients="modern", servers="both")

@@ -80,6 +80,15 @@ class ForgetsSessions(CountingServer):
         self.sessions.clear()
 
 
+class SpeaksOfSessions(CountingServer):
+    """Runs a call, and answers 400 with an error about a session that is not the protocol's."""
+
+    async def call(self, request: Received, writer: asyncio.StreamWriter) -> None:
+        self.executed.append(request.body["params"]["arguments"]["message"])
+        error = {"code": -32000, "message": "db session closed"}
+        send(writer, 400, JSON, encode({"jsonrpc": "2.0", "id": request.body["id"], "error": error}))
+
+
 class KnowsNoSession(CountingServer):
     """Lists its tools in any session and then knows none: calls are never taken."""
 

@@ -26,7 +26,8 @@ def limit_principal(admit: Admit, kind: str) -> Layer:
 
         def handle(request: Request) -> Awaitable[Result]:
             principal = request.caller.principal
-            taking = admit(principal, kind) if principal.name != LOCAL.name else None
+            metered = principal.name != LOCAL.name and not request.unmetered
+            taking = admit(principal, kind) if metered else None
             return inner(request) if taking is None else wait(taking, request)
 
         return handle
@@ -39,6 +40,8 @@ def limit_server(buckets: "ServerBuckets", config: ServerConfig) -> Layer:
 
     def layer(inner: Handler) -> Handler:
         async def handle(request: Request) -> Result:
+            if request.unmetered:
+                return await inner(request)
             if buckets.shared is None:
                 buckets.admit(config)
             else:

@@ -68,7 +68,7 @@ def limit_profile(budgets: ProfileBudgets, profiles: Mapping[str, ProfileConfig]
     def layer(inner: Handler) -> Handler:
         async def handle(request: Request) -> Result:
             profile = profiles.get(request.caller.principal.profile)
-            if profile is not None:
+            if profile is not None and not request.unmetered:
                 await budgets.take_call(profile)
             return await inner(request)
 

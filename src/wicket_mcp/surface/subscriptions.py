@@ -77,6 +77,8 @@ def _honour(protocol: "Protocol", request: "Request", caller: Caller) -> JsonObj
     if uris:
         honoured["resourceSubscriptions"] = uris
     followed = tasks_methods.task_ids(request.params) if declares(caller.capabilities, TASKS) else []
+    if len(followed) > MAX_WATCHED:
+        raise RpcProblem(INVALID_PARAMS, f"A client may follow {MAX_WATCHED} tasks at most.")
     return {**honoured, "taskIds": followed} if followed else honoured
 
 

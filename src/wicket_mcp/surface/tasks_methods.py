@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from wicket_mcp.calls.task_wait import Followed, Send, cancel_task, wait_for_task
-from wicket_mcp.errors import INVALID_PARAMS, MISSING_CLIENT_CAPABILITY, Crashed, Refused, UnknownName, WicketError
+from wicket_mcp.errors import (
+    INVALID_PARAMS,
+    MISSING_CLIENT_CAPABILITY,
+    Crashed,
+    RateLimited,
+    Refused,
+    Unavailable,
+    UnknownName,
+    WicketError,
+)
 from wicket_mcp.extensions import TASKS, UI, declares
 from wicket_mcp.model import META_SUBSCRIPTION, Caller, JsonObject, Principal, as_list, as_object, as_text
 from wicket_mcp.surface.answers import build_page
@@ -100,7 +109,7 @@ def _sender(protocol: "Protocol", request: "Request", followed: Followed) -> Sen
     async def send(method: str, params: JsonObject) -> JsonObject:
         if method == "tasks/cancel" and followed.abandoned:
             return {}
-        return await protocol.verbs.follow(method, params, request.caller)
+        return await protocol.verbs.follow(method, params, request.caller, unmetered=True)
 
     return send
 
@@ -210,12 +219,21 @@ async def listen(protocol: "Protocol", request: "Request", caller: Caller, ids: 
 async def _watch(
     protocol: "Protocol", request: "Request", caller: Caller, number: str, tell: Callable[[JsonObject], None]
 ) -> None:
-    """Report one task until it has ended: a local one when it changes, a server's one when polling shows a change."""
+    """Report one task until it has ended: a local one when it changes, a server's one when polling shows a change.
+
+    Nothing is reported of a task that is unknown or whose time is over.
+    """
     about = request.repeat({"taskId": number})
     known: tuple[Any, ...] = ()
     while True:
-        task = await _find(protocol, about, caller)
-        state = _task_detail(protocol, task) if task is not None else await _of_server(protocol, about, caller)
+        try:
+            task = await _find(protocol, about, caller)
+            state = _task_detail(protocol, task) if task is not None else await _poll(protocol, about, caller)
+        except (Unavailable, RateLimited):
+            await asyncio.sleep(POLL_MS / 1000)
+            continue
+        except (RpcProblem, WicketError):
+            return
         seen = (state.get("status"), state.get("statusMessage"), sorted(as_object(state.get("inputRequests"))))
         if seen != known:
             known = seen
@@ -261,7 +279,7 @@ def _take_up(protocol: "Protocol", caller: Caller, task: LocalTask) -> None:
     async def send(method: str, params: JsonObject) -> JsonObject:
         if method == "tasks/cancel" and followed.abandoned:
             return {}
-        return await protocol.verbs.follow(method, {**params, "taskId": sealed}, behalf)
+        return await protocol.verbs.follow(method, {**params, "taskId": sealed}, behalf, unmetered=True)
 
     async def work(task: LocalTask) -> JsonObject:
         return _for_client(protocol, behalf, await wait_for_task(followed.server, followed.created, send, task.ask))
@@ -269,10 +287,17 @@ def _take_up(protocol: "Protocol", caller: Caller, task: LocalTask) -> None:
     protocol.tasks.resume(task, work)
 
 
-async def _of_server(protocol: "Protocol", request: "Request", caller: Caller) -> JsonObject:
+async def _poll(protocol: "Protocol", request: "Request", caller: Caller) -> JsonObject:
+    """A server's task, asked for by Wicket itself."""
+    return await _of_server(protocol, request, caller, unmetered=True)
+
+
+async def _of_server(
+    protocol: "Protocol", request: "Request", caller: Caller, *, unmetered: bool = False
+) -> JsonObject:
     try:
         method = request.method if request.method in ("tasks/update", "tasks/cancel") else "tasks/get"
-        body = await protocol.verbs.follow(method, request.params, caller, request.meta)
+        body = await protocol.verbs.follow(method, request.params, caller, request.meta, unmetered=unmetered)
     except UnknownName:
         raise _unknown() from None
     if isinstance(body.get("result"), dict):
@@ -341,5 +366,5 @@ def wants_task(request: "Request") -> bool:
 
 
 def task_ids(params: JsonObject) -> list[str]:
-    """The tasks that a client subscribes to."""
-    return [as_text(number) for number in as_list(as_object(params.get("notifications")).get("taskIds"))]
+    """The tasks that a client subscribes to, each once."""
+    return list(dict.fromkeys(map(as_text, as_list(as_object(params.get("notifications")).get("taskIds")))))

@@ -4,17 +4,23 @@ A 4xx says that nothing was done, so it is Unavailable; a 5xx may come from a pr
 so it is Crashed. A JSON-RPC error in the body is kept as it is: era negotiation depends on it.
 """
 
+import re
 from datetime import UTC, datetime
 from http import HTTPStatus
 
 from wicket_mcp.codec import decode
 from wicket_mcp.errors import METHOD_NOT_FOUND, Crashed, ProtocolViolation, Refused, Unavailable, UpstreamError
-from wicket_mcp.model import JsonObject, as_object
+from wicket_mcp.model import JsonObject, as_object, as_text
 from wicket_mcp.telemetry.log import clean
 from wicket_mcp.upstream.egress import MAY_HAVE_ACTED, Answer, Endpoint
 
 ERROR_BODY = 1024 * 1024
 _SHOWN = 200
+_NO_SESSION = re.compile(
+    r"(bad request: )?(no valid session id( provided)?|invalid( or missing)? session id|session not found)\.?",
+    re.IGNORECASE,
+)
+"""What servers built with the SDKs, or from their widely copied examples, answer with 400 after a restart."""
 
 
 class HttpRefused(Unavailable):
@@ -52,8 +58,9 @@ def lost_session(error: UpstreamError) -> bool:
     status = http_status(error)
     if status == HTTPStatus.NOT_FOUND:
         return not (isinstance(error, Refused) and error.rpc_code == METHOD_NOT_FOUND)
-    # Servers built from a widely copied example answer 400 "No valid session ID provided" after a restart.
-    return status == HTTPStatus.BAD_REQUEST and isinstance(error, Refused) and "session" in str(error).lower()
+    if status != HTTPStatus.BAD_REQUEST or not isinstance(error, Refused):
+        return False
+    return _NO_SESSION.fullmatch(as_text(error.error.get("message")).strip()) is not None  # a tool may speak of others
 
 
 def refused_for_good(error: UpstreamError) -> bool:
