@@ -1,8 +1,8 @@
 """One of several replicas: the shared keys, the members, and how to reach them. Composition only; decides nothing.
 
 Loaded by `serving.py` if `store` names a database, and by the workers of one machine. The keys are derived from the
-vault's keys, which every replica has (`WICKET_VAULT_KEY`): the first one seals and all of them open, so that a rolling
-restart can change a key.
+vault's keys, which every replica has (`WICKET_VAULT_KEY`): the first one seals and all of them open. Restarts
+can change a key: first to `old,new` and, when all replicas know the new one, to `new,old`.
 """
 
 import asyncio
@@ -303,6 +303,6 @@ async def _compare(store: NoteStore, ring: Ring, place: str) -> None:
         raise ConfigError(
             f"the replicas over this database have another vault key than this one ({place})",
             key="store",
-            hint="Give all of them the same WICKET_VAULT_KEY; to change it, put the new key before the old one.",
+            hint="Give all of them the same WICKET_VAULT_KEY. To change it, restart all with old,new, then new,old.",
         )
     await store.save_note(MARK, ring.close(MARK, True, 1e12))

@@ -7,8 +7,8 @@ from tests.cli.shell import Shell
 from tests.cluster.house import VAULT_KEY
 
 
-def wicket(folder: Path, *arguments: str) -> str:
-    shell = Shell.at(folder / "home", WICKET_VAULT_KEY=VAULT_KEY)
+def wicket(folder: Path, *arguments: str, key: str = VAULT_KEY) -> str:
+    shell = Shell.at(folder / "home", WICKET_VAULT_KEY=key)
     done = shell.run(*arguments, "--config", str(folder / "wicket.toml"))
     assert done.code == 0, done.err
     return done.out

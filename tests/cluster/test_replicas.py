@@ -4,13 +4,14 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
 
-from tests.cluster.house import House, Replica, replicas
+from tests.cluster.house import VAULT_KEY, House, Replica, replicas
 from tests.cluster.keys import make_key, wicket
 from tests.conftest import peer
 from tests.gateway.serving import TOKEN, Raw
@@ -180,6 +181,47 @@ async def test_replicas_with_other_keys_do_not_know_each_others_sessions(
         with pytest.raises(AssertionError, match="WICKET_VAULT_KEY"):
             await other.start()
         assert http is not None
+
+
+async def test_the_key_is_changed_replica_by_replica_while_all_understand_each_other(
+    postgres: Postgres, tmp_path: Path
+) -> None:
+    both = f"{OTHER_KEY},{VAULT_KEY}"
+    async with house(tmp_path, postgres.database(), count=2) as (house_, http):
+        for keys in (f"{VAULT_KEY},{OTHER_KEY}", both, OTHER_KEY):
+            if keys == OTHER_KEY:
+                await asyncio.to_thread(wicket, tmp_path, "vault", "rotate", key=both)
+            for replica in house_.replicas:
+                assert await replica.stop() == 0
+                replica.variables = {"WICKET_VAULT_KEY": keys}
+                await replica.start()
+                for home, other in permutations(house_.replicas):
+                    client = Legacy(http)
+                    await client.ask(home, "initialize", HELLO)
+                    assert await client.echo(other, "understood") == "understood"
+        stale = Replica(9, 0, tmp_path, house_.replicas[0].config, ())
+        with pytest.raises(AssertionError, match="old,new"):
+            await stale.start()
+
+
+async def test_a_replica_that_leaves_says_so_and_answers_until_the_balancer_has_noticed(
+    postgres: Postgres, tmp_path: Path
+) -> None:
+    options = '[http]\nleave_after = "10m"\n'
+    async with house(tmp_path, postgres.database(), count=1, options=options) as (house_, http):
+        [replica] = house_.replicas
+        client = Legacy(http)
+        await client.ask(replica, "initialize", HELLO)
+        assert await client.echo(replica, "before") == "before"
+        assert replica.process is not None
+        replica.process.terminate()
+        async with asyncio.timeout(30):
+            while "leaving" not in await readiness(http, replica):
+                pass
+        async with http.get(f"{replica.address}/readyz") as answer:
+            assert answer.status == 503
+        assert await client.echo(replica, "still here") == "still here"
+        await replica.kill()
 
 
 async def readiness(http: aiohttp.ClientSession, replica: Replica) -> str:

@@ -51,6 +51,7 @@ def test_it_finds_the_configuration_that_the_gateway_finds(tmp_path: Path, monke
         ("PWD", "", False),
         ("PWD", 'args = ["${PWD}"]', True),
         ("PATH", "", True),
+        ("HF_HOME", "", True),
         ("https_proxy", "", True),
         ("ANYTHING", "allow_runtime_servers = true", True),
         ("SHLVL", "allow_runtime_servers = true", False),

@@ -25,10 +25,10 @@ SHARED = frozenset(
     {"HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "USER"}
     | {"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"}
     | {"XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR"}
-    | {"DBUS_SESSION_BUS_ADDRESS", "OPENBLAS_NUM_THREADS"}
+    | {"DBUS_SESSION_BUS_ADDRESS", "HF_HOME", "OPENBLAS_NUM_THREADS"}
 )
 """What servers inherit (`upstream/stdio.py`; without `TERM`, because a daemon has no terminal), and the locations of
-files, certificates and the keyring."""
+files, certificates, models for the search and the keyring."""
 PREFIXES = ("WICKET_", "PYTHON", "OTEL_")
 SUFFIXES = ("_PROXY", "_proxy")
 PERSONAL = frozenset({"WICKET_API_KEY", "MCPLOOKUP_API_KEY", "WICKET_LOG", "WICKET_NO_DAEMON"})
