@@ -104,7 +104,11 @@ def _read_upstreams(gateway: "Gateway") -> Iterable[Reading]:
         yield "wicket_upstream_restarts_total", (server,), own.restarts if own else 0
         yield "wicket_upstream_in_flight", (server,), own.calls if own else 0
         yield "wicket_upstream_waiting", (server,), own.waiting if own else 0
-        yield "wicket_upstream_strays_total", (server,), own.strays if own else 0
+        yield (
+            "wicket_upstream_strays_total",
+            (server,),
+            0 if load is not None and load.relayed else gateway.pool.strays(server),
+        )
 
 
 def _read_gateway(gateway: "Gateway", sessions: Sessions, lag: LoopLag, admission: Admission) -> Iterable[Reading]:

@@ -153,3 +153,5 @@ async def test_everybody_can_use_it(open_gateway: OpenGateway, scheme: str, widt
                 await page.evaluate(AXE.read_text("utf-8"))
                 found = await page.evaluate("axe.run()")
                 assert [(each["id"], each["nodes"][0]["html"]) for each in found["violations"]] == [], path
+    if not AXE.exists():
+        pytest.skip("axe is not installed, so only the layout was checked: run scripts/node")

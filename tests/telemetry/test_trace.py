@@ -262,6 +262,13 @@ async def test_the_calls_of_a_script_are_children_of_its_span(open_gateway: Open
     assert {child.parent_span_id for child in children} == {script.span_id}
 
 
+async def test_a_mistake_of_the_client_is_no_error_of_ours(open_gateway: OpenGateway) -> None:
+    received = await trace(open_gateway, ("no/such", {}))
+    (span,) = [span for span in received.spans if span.kind == SERVER]
+    assert attributes(span)["rpc.response.status_code"] == "-32601"
+    assert span.status.code == 0
+
+
 async def test_a_share_of_the_traces_is_kept(open_gateway: OpenGateway) -> None:
     with collector() as received:
         settings = {"endpoint": received.address, "percent": 0}
@@ -292,4 +299,7 @@ async def test_the_audit_goes_to_a_collector_as_log_records(open_gateway: OpenGa
 
 
 def test_nothing_of_it_is_loaded_where_nothing_is_exported() -> None:
-    assert not {name for name in modules_of_a_served_gateway()[1] if name.startswith("opentelemetry")}
+    loaded = modules_of_a_served_gateway()[1]
+    assert not {name for name in loaded if name.startswith("opentelemetry")}
+    assert "wicket_mcp.telemetry.metrics" in loaded
+    assert loaded.isdisjoint(f"wicket_mcp.telemetry.{name}" for name in ("trace", "otlp", "spans"))

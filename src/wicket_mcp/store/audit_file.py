@@ -70,6 +70,8 @@ class AuditFile:
         self._recorder = Recorder(self._write)
         self._collectors: dict[str, Collector] = {}
         """By address; collectors of earlier configurations may still have records to send."""
+        self._last_path: Path | None = None
+        """Where waiting lines are written, also once the configuration names no file any more."""
         self.reconfigure(config)
 
     @property
@@ -78,6 +80,7 @@ class AuditFile:
 
     def reconfigure(self, config: Config) -> None:
         self._path, self._address = config.audit_path, config.audit_collector
+        self._last_path = self._path or self._last_path
 
     def record(self, records: Sequence[CallRecord]) -> None:
         if self._path is not None:
@@ -102,14 +105,14 @@ class AuditFile:
         collector.add(encode_record(record, line_of(record)))
 
     async def _write(self, batch: Batch) -> None:
-        if self._path is None:
+        if self._last_path is None:
             return
         data = "".join(f"{line_of(record)}\n" for record in batch.calls).encode()
         try:
-            await asyncio.to_thread(_append, self._path, data)
+            await asyncio.to_thread(_append, self._last_path, data)
         except OSError as problem:
             raise Internal(
-                f"The audit file {self._path} could not be written: {problem.strerror}.",
+                f"The audit file {self._last_path} could not be written: {problem.strerror}.",
                 hint="Check free space and permissions.",
             ) from None
 

@@ -6,6 +6,7 @@ about life cycles: `supervisor.py` requests a session, with a deadline, and owns
 
 import asyncio
 import os
+from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
@@ -65,6 +66,8 @@ class Connector:
         """How the gateways that share our servers agree on an owner for each."""
         self._children: dict[str, dict[object, StdioConnection | None]] = {}
         """The children of each claim of ours; None for one that is being started."""
+        self.past_strays: Counter[str] = Counter()
+        """By server: the strays of connections that are gone."""
 
     def share(self, ownership: Ownership, vouch: Vouch) -> None:
         """From now on, a command that clients share is run by one owner among several gateways."""
@@ -106,7 +109,7 @@ class Connector:
                 return await self._open_owned(server, host, principal, extensions, *self._shared)
             if server.url is None:
                 child = await StdioConnection.open(server, host, self._max_message, self._keeper)
-                return await _greet(child, config.name, self._capabilities(config, extensions))
+                return await self._greet(child, config.name, self._capabilities(config, extensions))
             return await self._open_http(server, server.url, host, principal, extensions)
 
     async def _open_owned(
@@ -134,7 +137,7 @@ class Connector:
         while not (claim := await ownership.claim(key, on_lost)).ours:
             try:
                 link = await OwnerLink.open(name, claim, host, principal=principal, max_message=most, vouch=vouch)
-                return await _greet(link, name, legacy_capabilities(roots=False))
+                return await self._greet(link, name, legacy_capabilities(roots=False))
             except (NotSent, OwnerLost):  # the owner is stopping or dead: soon there is another one, or it is us
                 await asyncio.sleep(OWNER_PAUSE)
         place = object()
@@ -148,7 +151,7 @@ class Connector:
 
         try:
             child = children[place] = await StdioConnection.open(server, host, self._max_message, self._keeper)
-            session = await _greet(child, name, self._capabilities(server.config, extensions))
+            session = await self._greet(child, name, self._capabilities(server.config, extensions))
         except BaseException:
             await run_uninterrupted(release())
             raise
@@ -157,6 +160,16 @@ class Connector:
     def _capabilities(self, config: ServerConfig, extensions: JsonObject | None = None) -> JsonObject:
         roots = config.isolation == "session" or not self._many_clients
         return legacy_capabilities(roots=roots, extensions=extensions)
+
+    async def _greet(self, connection: Connection, server: str, capabilities: JsonObject) -> Session:
+        try:
+            session = await negotiate(connection, server, capabilities)
+            await connection.listen()
+        except BaseException:
+            self.past_strays[server] += connection.strays
+            await run_uninterrupted(connection.close())
+            raise
+        return session
 
     @asynccontextmanager
     async def _starting_slot(self) -> AsyncGenerator[None]:
@@ -193,29 +206,19 @@ class Connector:
             return SseConnection(name, url, server.headers, client, host, max_message=most, credentials=own)
 
         if transport == "sse":
-            return await _greet(sse(), name, capabilities)
+            return await self._greet(sse(), name, capabilities)
         try:
-            return await _greet(streamable(), name, capabilities)
+            return await self._greet(streamable(), name, capabilities)
         except Unavailable as problem:
             # Required by the specification: a POST rejected with 4xx may be a server with the older transport.
             if transport == "http" or getattr(problem, "status", None) not in (400, 404, 405, 415):
                 raise
-            return await _or_first(_greet(sse(), name, capabilities), problem)
+            return await _or_first(self._greet(sse(), name, capabilities), problem)
 
 
 def _has_owner(config: ServerConfig) -> bool:
     """Whether one gateway runs the process for all; not if each session or each replica has its own."""
     return config.isolation == "shared" and config.placement != "each"
-
-
-async def _greet(connection: Connection, server: str, capabilities: JsonObject) -> Session:
-    try:
-        session = await negotiate(connection, server, capabilities)
-        await connection.listen()
-    except BaseException:
-        await run_uninterrupted(connection.close())
-        raise
-    return session
 
 
 async def _or_first(second: Awaitable[Session], first: Unavailable) -> Session:

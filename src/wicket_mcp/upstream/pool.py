@@ -83,7 +83,6 @@ class Load(NamedTuple):
     waiting: int
     restarts: int
     """Connections after the first one."""
-    strays: int
     relayed: bool
     """Whether all its connections lead to another gateway, which runs it."""
 
@@ -177,9 +176,13 @@ class Pool:
             calls=sum(upstream.calls for upstream in upstreams),
             waiting=sum(upstream.waiting for upstream in upstreams),
             restarts=sum(max(0, upstream.connections - 1) for upstream in upstreams),
-            strays=sum(connection.strays for connection in connections),
             relayed=bool(connections) and all(isinstance(connection, OwnerLink) for connection in connections),
         )
+
+    def strays(self, server: str) -> int:
+        """How many inputs from a server were not messages or matched no request, on all its connections so far."""
+        now = sum(upstream.strays for key, upstream in self._upstreams.items() if key.server == server)
+        return self._connector.past_strays[server] + now
 
     def config(self, server: str) -> ServerConfig | None:
         return self._configs.get(server)
@@ -503,4 +506,6 @@ class Pool:
 
     def _forget(self, key: Key) -> Upstream:
         self._owners.pop(key, None)
-        return self._upstreams.pop(key)
+        upstream = self._upstreams.pop(key)
+        self._connector.past_strays[key.server] += upstream.strays
+        return upstream

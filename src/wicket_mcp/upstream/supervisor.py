@@ -121,6 +121,8 @@ class Upstream:
         self._unanswered = 0
         """Calls in a row that got no answer in time."""
         self._messages = Quota()
+        self._past_strays = 0
+        """Those of earlier connections."""
         self._attribution = Attribution(
             config.name, one_client=config.isolation == "session", roots=roots, withhold_roots=withhold_roots
         )
@@ -169,6 +171,11 @@ class Upstream:
     def connection(self) -> Connection | None:
         """The current connection."""
         return self._life.session.connection if self._life.session else None
+
+    @property
+    def strays(self) -> int:
+        """Those of all its connections."""
+        return self._past_strays + (self._life.session.connection.strays if self._life.session else 0)
 
     @property
     def stderr(self) -> Sequence[str]:
@@ -393,6 +400,8 @@ class Upstream:
                     self._settle(problem)
                 case Close(generation, session):
                     self._closing.start(self._stop(generation, session), f"stop {self._config.name}")
+        if before is not None and self._life.session is not before:
+            self._past_strays += before.connection.strays
         if before is not None and self._life.session is None:
             self._on_event(UpstreamEvent(self._config.name, self._session, "disconnected", {}, self._principal))
         if not isinstance(event, Needed | Answered):
