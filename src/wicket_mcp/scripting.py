@@ -19,7 +19,7 @@ from wicket_mcp.catalog.identifiers import identifier, words_of
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.config.model.scripts import Limits
 from wicket_mcp.errors import BadArguments
-from wicket_mcp.model import Caller, Json, JsonObject, Principal, Represented, Tool, as_list
+from wicket_mcp.model import Caller, Json, JsonObject, Principal, Represented, Tool, as_list, as_object
 from wicket_mcp.request import Rerun, tool_call
 from wicket_mcp.results.content import unwrap_structured
 from wicket_mcp.schema.signature import first_sentence, signature
@@ -164,7 +164,7 @@ class _Calls:
                 request.span.run, request.span.rerun = self.run, rerun
                 result = await self._verbs.call(request)
                 body = self._verbs.rewrite(result) if self._readdress else result.body
-                return body if self._envelope else _without_envelope(body), request.span.concealable
+                return body if self._envelope else _without_envelope(body, result.tool), request.span.concealable
             case "search":
                 return await self._search(arguments), None
             case "describe":
@@ -198,7 +198,13 @@ class _Calls:
         return by_name
 
 
-def _without_envelope(body: JsonObject) -> JsonObject:
+def _without_envelope(body: JsonObject, tool: Tool) -> JsonObject:
+    """The body with its structured content as the tool's signature shows it: `{"result": value}` is the value, unless
+    the tool declares other fields beside it.
+    """
+    declared = as_object(as_object(tool.output_schema).get("properties"))
+    if declared and set(declared) != {"result"}:
+        return body
     value = unwrap_structured(body.get("structuredContent"))
     return body if value is None else {**body, "structuredContent": value}
 
