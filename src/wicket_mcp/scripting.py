@@ -92,17 +92,16 @@ class Scripting:
         api = await self.api(verbs, caller.principal, script.source[: limits.source])  # the engine rejects longer ones
         # The lua vocabulary shows upstreams' resources under our addresses, so its results use them too.
         readdress = script.language == "lua"
-        calls = _Calls(verbs, InScript(caller), readdress=readdress, envelope=script.envelope)
-        seed = None
+        reruns = None
         if verbs.follows_data:
             from wicket_mcp.scripts.reruns import Reruns  # noqa: PLC0415  (for those who have it followed)
 
-            calls.reruns = Reruns(self.engine, script.source, script.language, api, limits, script.arguments or {})
-            seed = calls.reruns.seed
+            reruns = Reruns(self.engine, script.source, script.language, api, limits, script.arguments or {})
+        calls = _Calls(verbs, InScript(caller), reruns, readdress=readdress, envelope=script.envelope)
         outcome = await self.engine.run(
             *(script.source, script.language, api, calls, limits, script.arguments),
             principal=caller.principal.name,
-            seed=seed,
+            seed=reruns.seed if reruns is not None else None,
         )
         self.outcomes[outcome.language if outcome.language in LANGUAGES else "unknown", outcome.state] += 1
         labels = verbs.labels_of_run(caller, calls.run)
@@ -138,19 +137,21 @@ class InScript(Represented, frozen=True):
 class _Calls:
     """Handles a script's calls; see `wicket_mcp.scripts.calls.CallTool`."""
 
-    def __init__(self, verbs: "Verbs", caller: InScript, *, readdress: bool, envelope: bool) -> None:
+    def __init__(
+        self, verbs: "Verbs", caller: InScript, reruns: "Reruns | None", *, readdress: bool, envelope: bool
+    ) -> None:
+        """`reruns`, if data flow is tracked, finds out what the arguments of calls derive from."""
         self.run = secrets.token_hex(4)
         self._readdress = readdress
         self._envelope = envelope
         self._verbs = verbs
         self._caller = caller
-        self.reruns: Reruns | None = None
-        """Set if data flow is tracked: finds out what the arguments of calls derive from."""
+        self._reruns = reruns
 
     async def __call__(self, kind: "CallKind", name: str, arguments: JsonObject) -> Json:
-        if self.reruns is None:
+        if self._reruns is None:
             return (await self._answer(kind, name, arguments))[0]
-        with self.reruns.keep(kind, name, arguments) as record:
+        with self._reruns.keep(kind, name, arguments) as record:
             record.value, record.fields = await self._answer(kind, name, arguments, record.rerun)
             return record.value
 

@@ -1,4 +1,7 @@
-"""Opens the state: the only module that chooses and imports an implementation."""
+"""Opens the state: the only module that chooses an implementation.
+
+Besides it only `transfer.py`, which copies a file to PostgreSQL, imports one.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
