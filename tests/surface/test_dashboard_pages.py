@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.conftest import OpenGateway, peer
+from tests.conftest import ROOT, OpenGateway, peer
 from tests.eras.test_held import LINKS, asking
 from tests.gateway.serving import raw_client, serve_http, toml_of
 from tests.gateway.test_http import legacy_session
@@ -285,3 +285,10 @@ async def test_settings_name_the_line_however_the_file_is_written(
         assert "plain-secret" not in page
         file.unlink()  # the lines are gone, the name is still known
         assert f"command true {name} " in text_of((await visitor.get("/ui/settings"))[1])
+
+
+def test_no_form_carries_a_command_line() -> None:
+    templates = list((ROOT / "src/wicket_mcp/surface/dashboard/templates").glob("*.html"))
+    fields = {name for file in templates for name in re.findall(r'<\w+[^>]*? name="([^"]*)"', file.read_text("utf-8"))}
+    assert {"csrf", "server", "token"} <= fields
+    assert fields.isdisjoint({"command", "args", "env", "cwd", "url", "headers"})
