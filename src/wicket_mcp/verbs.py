@@ -253,7 +253,8 @@ class Verbs:
             notification=notification,
             span=Span(arguments=sent),
         )
-        return self.rewrite(await self._pipeline(request))
+        result = await self._pipeline(request)
+        return self.addresses.rewrite_unknown(result.body, result.request.server)
 
     async def follow(
         self,

@@ -126,6 +126,9 @@ async def test_a_method_of_an_unknown_extension_goes_to_the_server_it_names(
         assert by_tool["vendor"] == {"kept": 1}
         by_resource = await ask(client, "com.example/tally/of", {"uri": "ui://one/board/main.html"}, {TALLY: {}})
         assert (by_resource["server"], by_resource["params"]["uri"]) == ("one", "ui://one/board/main.html")
+        links = [{"uri": "https://example.com/a"}, {"uri": "HTTP://example.com/b"}, {"uri": "ui://board/main.html"}]
+        linked = await ask(client, "com.example/tally/add", {"name": "two.seen", "deep": {"links": links}}, {TALLY: {}})
+        assert linked["params"]["deep"]["links"] == [*links[:2], {"uri": "ui://two/board/main.html"}]
         nobody = await ask(client, "com.example/tally/add", {}, {TALLY: {}})
         assert nobody["code"] == -32601
 
