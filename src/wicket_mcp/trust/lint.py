@@ -26,10 +26,13 @@ _SHORTEST = 12  # characters that a text needs to be an order
 _VAGUE = 400  # characters of a text that may consist only of assurances
 
 _HIDDEN = re.compile(
-    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\uffa0"
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0"
     "\U000e0000-\U000e007f\U000e0100-\U000e01ef]"
 )
-_JOINERS = "\u200d\ufe0f"  # legitimate inside an emoji
+_JOINER = "\u200d"  # legitimate inside an emoji
+_SELECTOR = re.compile("[\ufe00-\ufe0f]")  # legitimate once after a sign: an emoji, a Chinese character
+_SIGNS = "©®"
+_KEYCAP = "\u20e3"
 _ESCAPE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
@@ -70,8 +73,8 @@ def lint_text(text: str) -> Iterator[tuple[str, Severity, str]]:
         yield "hidden-characters", "high", hidden
     if (escape := _ESCAPE.search(looked_at)) is not None:
         yield "terminal-escape", "high", _quote(looked_at, escape.start(), escape.end())
-    if len(text) > LONG:
-        yield "long", "low", f"{len(text):,} characters"
+    if len(text) > LONG:  # nothing honest is longer than what is looked at, and an order may stand behind it
+        yield "long", "low" if len(text) <= LOOKED_AT else "high", f"{len(text):,} characters"
     if len(looked_at) < _SHORTEST:
         return
     plain = looked_at if looked_at.isascii() else unicodedata.normalize("NFKC", _HIDDEN.sub("", looked_at))
@@ -193,10 +196,19 @@ def _deceives(left: str, right: str) -> bool:
 
 def _find_hidden(text: str) -> str | None:
     for match in _HIDDEN.finditer(text):
-        if match[0] in _JOINERS and match.start() and ord(text[match.start() - 1]) > 0x2000:
-            continue
-        return _quote(text, match.start(), match.end())
+        if not _is_legitimate(text, match.start()):
+            return _quote(text, match.start(), match.end())
     return None
+
+
+def _is_legitimate(text: str, at: int) -> bool:
+    """Whether a character that cannot be seen belongs to the sign before it."""
+    before = text[at - 1] if at else " "
+    if text[at] == _JOINER:
+        return ord(before) > 0x2000
+    if not _SELECTOR.match(text[at]) or _HIDDEN.match(before):
+        return False
+    return ord(before) > 0x2000 or before in _SIGNS or text[at + 1 : at + 2] == _KEYCAP
 
 
 def _quote(text: str, start: int, end: int) -> str:
@@ -207,7 +219,11 @@ def _quote(text: str, start: int, end: int) -> str:
 def _spell(text: str) -> str:
     """`text` with invisible characters spelled out."""
     return "".join(
-        character if character.isprintable() else " " if character in "\n\t\r" else f"<U+{ord(character):04X}>"
+        character
+        if character.isprintable() and not _HIDDEN.match(character)
+        else " "
+        if character in "\n\t\r"
+        else f"<U+{ord(character):04X}>"
         for character in text
     )
 
@@ -222,6 +238,7 @@ def _texts(listing: Listing) -> Iterator[tuple[str, str]]:
     for kind, entries in others:
         for entry in entries:
             label = f"{kind} {as_text(entry.get('name'))}"
+            yield f"{label}: name", as_text(entry.get("name"))
             yield from ((f"{label}: {place}", text) for place, text in _definition_texts(entry))
 
 
@@ -230,6 +247,8 @@ def _definition_texts(definition: JsonObject) -> Iterator[tuple[str, str]]:
     yield from _walk(
         {key: definition[key] for key in ("title", "description", "text", "arguments") if key in definition}, ""
     )
+    if title := as_text(as_object(definition.get("annotations")).get("title")):
+        yield "annotations.title", title
     for schema in ("inputSchema", "outputSchema"):
         if schema in definition:
             yield from _walk(definition[schema], schema)
