@@ -12,7 +12,9 @@ import pytest
 
 from tests.conftest import OpenGateway, peer
 from tests.gateway.serving import TOKEN, serve_http
+from tests.identity.browser import browse
 from tests.peers.identity_provider import IdentityProvider
+from tests.peers.protected import Protected
 from wicket_mcp import Gateway
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.identity.claims import person_name
@@ -157,3 +159,21 @@ async def test_a_real_browser_keeps_the_cookies_on_the_way(open_gateway: OpenGat
                 assert "local" in await page.inner_text(".who")
             finally:
                 await browser.close()
+
+
+async def test_the_owner_signs_in_to_a_server_from_its_page(open_gateway: OpenGateway) -> None:
+    async with Protected() as remote, open_gateway({"x": {"url": remote.url}}) as gateway:
+        async with serve_http(gateway) as address, aiohttp.ClientSession() as session:
+            visitor = Visitor(session, address.removesuffix("/mcp"))
+            assert (await gateway.servers())[0].state == "needs sign-in"
+            assert (await visitor.ask("POST", f"{visitor.root}/ui/sign-in", token=TOKEN))[0] == 303
+            _, page = await visitor.get("/ui/servers/x")
+            (csrf,) = set(re.findall(r'name="csrf" value="([^"]+)"', page))
+            button = f"{visitor.root}/ui/servers/x/sign-in"
+            assert (await visitor.ask("POST", button, csrf="of another page"))[0] == 403
+            status, page, _ = await visitor.ask("POST", button, csrf=csrf)
+            (link,) = re.findall(r'href="([^"]+)" rel="noopener noreferrer">continue there', page)
+            assert (status, (await browse(unescape(link)))[0]) == (200, 200)
+            assert (await gateway.call("x.whoami"))["content"][0]["text"] == "ann"
+            _, page = await visitor.get("/ui/servers/x")
+            assert "Sign in to x" not in page

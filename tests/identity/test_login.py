@@ -49,6 +49,15 @@ async def test_from_an_address_to_its_tools_and_back(shell: Shell) -> None:
     assert b"canary-" not in state  # at rest, tokens are encrypted
 
 
+async def test_the_configured_browser_is_used(shell: Shell) -> None:
+    shell = Shell.at(shell.home, BROWSER="false", PYTHONPATH=str(ROOT))
+    async with Protected() as remote:
+        assert (await run(shell, "add", "x", remote.url)).code == 0
+        shell.config.write_text(f"{shell.config.read_text()}\n[oauth]\nbrowser = {json.dumps(BROWSER)}\n")
+        login = await run(shell, "login", "x", "--json")
+        assert (login.code, login.json) == (0, {"server": "x", "signed_in": True, "tools": 1}), login.err
+
+
 async def test_without_a_browser_the_address_is_printed(shell: Shell) -> None:
     async with Protected() as remote:
         assert (await run(shell, "add", "x", "--url", remote.url)).code == 0
