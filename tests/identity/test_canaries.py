@@ -97,6 +97,25 @@ class House:
             assert not [token for token in fronts if token in text], text
         assert {name for text in said for name in CANARY.findall(text)} == {"ann", "bob"}
 
+    async def check_what_is_shown(self) -> None:
+        """No canary is in the metrics, on a page of the dashboard, or in the arguments of a process."""
+        client = self.users[0].client
+        root = client.address.removesuffix("/mcp")
+        async with client.session.get(f"{root}/metrics", headers={"Authorization": f"Bearer {TOKEN}"}) as answer:
+            shown = {"metrics": await answer.text()}
+        assert "wicket_calls_total" in shown["metrics"]
+        for token in (TOKEN, *(user.token for user in self.users)):
+            visitor = Visitor(client.session, root)
+            assert (await visitor.ask("POST", f"{root}/ui/sign-in", token=token))[0] == 303
+            for page in ("", "/servers", "/servers/x", "/servers/child", "/activity", "/access", "/tools"):
+                status, shown[page] = await visitor.get(f"/ui{page}")
+                assert (page, status) == (page, 200)
+                assert "canary-" not in shown[page], page
+        alive = [Path("/proc", file.name, "cmdline") for file in self.children.iterdir()]
+        shown |= {str(path): path.read_text() for path in alive if path.exists()}
+        assert not Path("/proc").exists() or [place for place in shown if place.startswith("/proc")]
+        assert not [place for place, text in shown.items() if "canary-" in text]
+
 
 async def sign_in(house: House, user: User, server: str, at: Protected) -> None:
     at.account = user.name
@@ -200,3 +219,4 @@ async def test_no_byte_of_one_users_credentials_is_where_the_others_belong(
         assert {text.split()[0] for text in said[1::2]} == {f"canary-{bob.name}-key"}
         assert await house.gateway.registry.probes.round()
         house.check_every_byte()
+        await house.check_what_is_shown()
