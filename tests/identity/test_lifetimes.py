@@ -26,7 +26,7 @@ async def test_a_consent_page_lasts_ten_minutes_and_an_access_token_fifteen(open
     async with open_gateway({}) as gateway:
         now = time.time()
         holders = CredentialHolders(TOKEN, gateway.registry.keys)
-        grants = Grants(gateway.store, holders, lambda *_: None, clock=lambda: now)
+        grants = Grants(gateway.store, holders, gateway.audit.act, clock=lambda: now)
         sealed = grants.seal(REQUEST, "browser")
         now += 599
         request, mark = grants.open(sealed, "browser")
