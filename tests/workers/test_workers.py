@@ -151,7 +151,7 @@ async def test_a_legacy_command_runs_once_for_each_set_of_extensions_of_all_work
 
 async def test_progress_and_questions_reach_the_client_through_the_owner(start: Start) -> None:
     async with start({"a": peer("TellsWhileItAsks"), "b": peer("Echo")}, workers=2) as served:
-        for _ in range(12):
+        for _ in range(24):
             async with raw_client(served.address) as client:
                 able: dict[str, Any] = {"elicitation": {"form": {}}}
                 meta = {**META, "io.modelcontextprotocol/clientCapabilities": able}
@@ -161,7 +161,8 @@ async def test_progress_and_questions_reach_the_client_through_the_owner(start: 
                 assert question["method"] == "elicitation/create"
                 answers = {key: {"action": "accept"}}
                 state = {"requestState": first["requestState"], "inputResponses": answers}
-                last = await _modern(client, {**asked, **state, "_meta": meta})
+                async with raw_client(served.address) as another:  # accepted by whichever worker is quicker
+                    last = await _modern(another, {**asked, **state, "_meta": meta})
                 assert last["content"][0]["text"] == "the client says accept"
                 told = {"name": "call_tool", "arguments": {"name": "b.steps"}, "_meta": {**META, "progressToken": "t"}}
                 messages = await _stream(client, told)

@@ -36,8 +36,9 @@ ANSWERS = ("inputResponses", "requestState")
 class Seal:
     """Seals what a client carries for us, bound to its principal, its request and an expiry time.
 
-    The first key seals; all keys open. `home` is the prefix of states that only this gateway can continue, so that
-    other gateways hand them over (`cluster/members.py`).
+    The first key seals; all keys open. `home` is the prefix of states that this gateway continues, so that other
+    gateways hand them over (`cluster/members.py`): those of its held calls, and those around another gateway's state.
+    The owner of a server, who holds that call, would take it for an answer to the server itself.
     """
 
     def __init__(self, *keys: bytes, home: str = "", clock: Callable[[], float] = time.time) -> None:
@@ -48,7 +49,8 @@ class Seal:
 
     def close(self, kind: str, content: Any, principal: Principal, digest: str) -> str:
         data = encode([kind, content, int(self._clock() + HOLD)])
-        return f"{self._home if kind == 'held' else ''}{seal(self._keys[0], data, _binding(principal, digest))}"
+        is_ours = kind == "held" or "~" in str(content)
+        return f"{self._home if is_ours else ''}{seal(self._keys[0], data, _binding(principal, digest))}"
 
     def open(self, sealed: Any, principal: Principal, digest: str) -> tuple[str, Any]:
         """Kind and content. Raises RpcProblem for anything that we did not seal for exactly this request."""

@@ -42,6 +42,7 @@ _KNOWN = frozenset({"protocolVersion", "supportedVersions", "capabilities", "ser
     "cacheScope",
     "resultType",
 }
+_ASKER_GONE = "The gateway process that asked this question is gone, and the call with it."
 SILENCE = 5.0  # seconds after which a silent upstream also gets the handshake
 
 
@@ -92,8 +93,10 @@ class Session(msgspec.Struct):
             carried = envelope(capabilities)
             params = {**params, "_meta": {**params["_meta"], **carried} if "_meta" in params else carried}
         else:
+            if "requestState" in params:  # to send it without would make the call a second time
+                raise Crashed("wicket", _ASKER_GONE, hint="The call may have acted: check before you make it again.")
             if "inputResponses" in params:  # the replies were for us: the legacy era does not know them
-                params = {key: value for key, value in params.items() if key not in ("inputResponses", "requestState")}
+                params = {key: value for key, value in params.items() if key != "inputResponses"}
             if capabilities:
                 params = _tell_extensions(params, capabilities)
         return self.connection.request(method, params, callbacks, headers)

@@ -183,3 +183,13 @@ async def test_who_waits_when_it_is_closed_hears_so() -> None:
         await closing
         with pytest.raises(Unavailable, match="is stopped"):
             await upstream.start()
+
+
+async def test_a_reply_for_a_call_that_is_gone_does_not_make_the_call_again() -> None:
+    """A legacy server knows no state: what carries one was begun by a gateway process that is gone."""
+    server = ScriptedServer()
+    async with upstream_of(server) as upstream:
+        with pytest.raises(Crashed, match="check before you make it again"):
+            await upstream.request("tools/call", {**CALL, "inputResponses": {}, "requestState": "another~state"})
+        assert await upstream.request("tools/call", {**CALL, "inputResponses": {}}) == {}
+        assert [connection.log for connection in server.connections] == [[("tools/call", "echo")]]
