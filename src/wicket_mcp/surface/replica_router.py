@@ -123,13 +123,16 @@ class ReplicaRouter:
         params = as_object(body.get("params"))
         for key in ("requestState", "taskId"):
             home, _ = untag(as_text(params.get(key)))
-            member = self._find(home)
-            if member is not None and home != self.me and headers.get(PEER) is None:
+            if not home or home == self.me or headers.get(PEER) is not None:
+                continue
+            await self._seek(home)
+            if (member := self._find(home)) is not None:
                 return await self._hand_on(member, scope, headers, encode(body), receive, send, principal)
         return False
 
-    def _find(self, number: str) -> Member | None:
-        return self.members.all.get(number) if self.members is not None and number else None
+    def _find(self, home: str) -> Member | None:
+        """A member, also one that has only lost the database: it still has what it holds and is reachable."""
+        return None if self.members is None else self.members.all.get(home) or self.members.suspects.get(home)
 
     async def _seek(self, home: str) -> None:
         """Search for an unknown replica: it may have joined just now, and must not lose its sessions."""
