@@ -91,7 +91,6 @@ def test_a_yes_is_to_what_was_shown(clone: Shell) -> None:
         """Changes the file after it was shown and before the answer."""
 
         def __iter__(self) -> Iterator[tuple[str, str]]:
-            yield "would start", ""
             yield "Do you trust it?", ""
             file.write_bytes(encode({"mcpServers": {"other": _marking(clone)}}))
             yield "", "y\r"
