@@ -8,6 +8,7 @@ overflow the stack.
 import gc
 import hashlib
 import json
+import sys
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from typing import Any
@@ -23,6 +24,7 @@ _NO_BRACKETS = bytes(code for code in range(256) if code not in b"[]{}")
 _PASSES = 8
 LARGE = 256 * 1024
 """Bytes above which a document is processed by `large_json.py`, off the event loop."""
+_LARGEST = sys.float_info.max
 _CONTAINERS: tuple[type[Any], ...] = (dict, list)
 
 
@@ -36,7 +38,7 @@ def decode(data: bytes | str, *, strict: bool = False) -> Any:
         # The slow, lenient path: half an emoji from a Node server, or a latin-1 byte in a log line.
         text = data if isinstance(data, str) else data.decode("utf-8", "strict" if strict else "replace")
         try:
-            value = json.loads(text, parse_constant=refuse_constant)  # noqa: TID251  (the one place)
+            value = json.loads(text, parse_constant=refuse_constant, parse_float=read_float)  # noqa: TID251  (the one place)
         except RecursionError:
             raise ValueError(TOO_DEEP) from None
     if len(data) > 2 * MAX_DEPTH and _opens(data) > MAX_DEPTH and is_deep(data, value):
@@ -153,3 +155,10 @@ def pretty(value: Any) -> str:
 
 def refuse_constant(constant: str) -> Any:
     raise ValueError(f"{constant} is not JSON")
+
+
+def read_float(digits: str) -> float:
+    """A number with a fraction or an exponent. One beyond the largest float becomes the largest: an infinity cannot be
+    passed on as JSON, and a refusal would cost the whole message.
+    """
+    return max(-_LARGEST, min(float(digits), _LARGEST))

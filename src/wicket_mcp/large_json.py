@@ -25,6 +25,7 @@ from wicket_mcp.codec import (
     is_deep,
     is_large,
     pause_collector,
+    read_float,
     refuse_constant,
     weighs_over,
 )
@@ -36,7 +37,7 @@ MAX_CONTAINERS = 300_000
 """Lists and objects, because the garbage collector visits all of them in one go."""
 THREADS = 2
 
-_scan = json.JSONDecoder(parse_constant=refuse_constant).raw_decode
+_scan = json.JSONDecoder(parse_constant=refuse_constant, parse_float=read_float).raw_decode
 _decode = msgspec.json.Decoder().decode
 _blank = re.compile(r"[ \t\n\r]*").match
 _text_end = re.compile(r'[^"\\]*(?:\\(?:u[0-9A-Fa-f]{4}|[^u])[^"\\]*)*').match

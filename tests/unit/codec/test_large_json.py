@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -84,3 +85,11 @@ async def test_f27_megabytes_do_not_hold_the_loop(value: Any) -> None:
     data = encode(value)
     assert await _turns_during(decode_off_loop(data)) >= 5
     assert await _turns_during(encode_off_loop(value)) >= 3
+
+
+@pytest.mark.parametrize("document", ['{"a":[1e400,-2.5e510,1]}', '{"a":[1e400,-2.5e510,1],"b":"\\udde0"}'])
+def test_a_number_beyond_the_largest_is_passed_on_as_the_largest(document: str) -> None:
+    for value in (decode(document), decode_in_pieces(document, window=64)):
+        assert value["a"] == [sys.float_info.max, -sys.float_info.max, 1]
+        assert decode(encode(value)) == value
+        assert decode(encode_in_pieces(value, 64)) == value
