@@ -47,16 +47,16 @@ async def find_tools(verbs: Verbs, call: ToolCall) -> JsonObject:
         more = f"\n[{len(tools) - len(lines)} more; raise limit or search.]" if len(lines) < len(tools) else ""
         nothing = f"Server '{server}' offers no tools.{_failures(await verbs.current_view(principal))}"
         return text("\n".join(lines) + more if lines else nothing)
-    before = await verbs.current_view(principal)
     search = partial(
         verbs.search, query, principal=principal, limit=_limit(call, 5), servers=[server] if server else None
     )
-    answer = await search()
-    if not answer.confident and len((await verbs.current_view(principal)).tools) > len(before.tools):
-        answer = await search()  # a server came up meanwhile, and is no longer reported as starting
-    skills = [] if server else matches(await verbs.skills.entries(call.caller.principal, SKILLS_PATIENCE), query)
+    skills = [] if server else matches(await verbs.skills.entries(principal, SKILLS_PATIENCE), query)
     lines = "".join(_skill_line(verbs, owner, entry) for owner, entry in skills)
-    view = await verbs.current_view(principal)
+    known = await verbs.current_view(principal)
+    answer, view = await search(), await verbs.current_view(principal)
+    while not answer.confident and len(view.tools) > len(known.tools):
+        # A server came up meanwhile: it is no longer reported as starting, so its tools must have been searched.
+        known, answer, view = view, await search(), await verbs.current_view(principal)
     return text(_hits(answer) + lines + _failures(view, None if not answer.confident else query))
 
 
