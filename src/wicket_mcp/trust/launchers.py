@@ -52,15 +52,17 @@ _NPM = (
     "--reporter --cwd"
 )
 _PYPI = (
-    "-p --python -i --index --index-url --default-index --extra-index-url -f --find-links --with-editable "
+    "-p --python -i -f --find-links --with-editable "
     "--with-requirements -c --constraints -b --build-constraints --overrides --env-file --directory --project "
     "--config-file --cache-dir --resolution --prerelease --fork-strategy --exclude-newer --link-mode --color "
-    "--keyring-provider --index-strategy -P --upgrade-package --refresh-package --reinstall-package -C "
+    "--keyring-provider -P --upgrade-package --refresh-package --reinstall-package -C "
     "--config-setting --no-build-package --no-binary-package --allow-insecure-host --python-platform "
     "--torch-backend --pip-args --suffix"
 )
 _VALUED: dict[Registry, frozenset[str]] = {"npm": frozenset(_NPM.split()), "pypi": frozenset(_PYPI.split())}
 """Other options that take the next argument as their value."""
+_INDEX = re.compile(r"--(default-|extra-)?index(-\w+)?")
+"""Options that say where packages come from; they take a value too."""
 _ALONE = frozenset(
     (
         *("-i", "-t", "-d", "-P", "-q", "--rm", "--init", "--privileged", "--read-only", "--detach", "--interactive"),
@@ -175,7 +177,7 @@ def _find_fetched(launcher: str, registry: Registry, args: Sequence[str], at: in
                 yield Package(launcher, registry, text, at)
             return
         names, comes_along = option in _PACKAGE[registry], option in _ALONG[registry]
-        if not equals and (names or comes_along or option in _VALUED[registry]):
+        if not equals and (names or comes_along or option in _VALUED[registry] or _INDEX.fullmatch(option)):
             at += 1
             value = args[at] if at < len(args) else ""
         named = named or names
