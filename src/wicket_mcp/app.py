@@ -56,8 +56,8 @@ from wicket_mcp.surface.protocol import Protocol, Serving
 from wicket_mcp.tasks import Tasks
 from wicket_mcp.trust.flow import Memory
 from wicket_mcp.trust.policy import demand
+from wicket_mcp.upstream.events import UpstreamEvent
 from wicket_mcp.upstream.pool import ROOTS_WITHHELD
-from wicket_mcp.upstream.supervisor import UpstreamEvent
 from wicket_mcp.verbs import Verbs
 
 if TYPE_CHECKING:

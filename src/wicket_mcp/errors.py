@@ -154,6 +154,10 @@ class NotSent(Unavailable):
     """The connection or our session was gone before the request arrived: nothing ran."""
 
 
+class Moved(NotSent):
+    """Another gateway runs the server now; the one that was asked did nothing."""
+
+
 class NoOwner(Unavailable):
     """It is unknown which gateway runs the server, because the database that decides this is unreachable. The server
     itself has not failed.

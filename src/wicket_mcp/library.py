@@ -17,8 +17,8 @@ from wicket_mcp.search.finder import Finder
 from wicket_mcp.store.base import Store
 from wicket_mcp.trust.packages import Integrity
 from wicket_mcp.trust.pins import Pins
+from wicket_mcp.upstream.events import UpstreamEvent
 from wicket_mcp.upstream.pool import Pool
-from wicket_mcp.upstream.supervisor import UpstreamEvent
 
 
 class Library:

@@ -38,10 +38,10 @@ from wicket_mcp.surface.result_page import read as read_result
 from wicket_mcp.surface.under_way import PATH as UNDER_WAY
 from wicket_mcp.surface.under_way import STOP, Glimpse, read
 from wicket_mcp.upstream.era import BEHIND
+from wicket_mcp.upstream.events import UpstreamEvent
 from wicket_mcp.upstream.lock_ownership import LockOwnership
 from wicket_mcp.upstream.owner import EPOCH, PATH, Vouch, ownership_key
 from wicket_mcp.upstream.ownership import Claim, FileOwnership, Ownership
-from wicket_mcp.upstream.supervisor import UpstreamEvent
 
 if TYPE_CHECKING:
     from wicket_mcp.app import Gateway

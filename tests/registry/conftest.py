@@ -21,8 +21,8 @@ from wicket_mcp.registry.facade import RegistryFacade
 from wicket_mcp.results.results import Results
 from wicket_mcp.results.storage import ResultStorage
 from wicket_mcp.store.open import open_store
+from wicket_mcp.upstream.events import UpstreamEvent
 from wicket_mcp.upstream.pool import Pool
-from wicket_mcp.upstream.supervisor import UpstreamEvent
 
 
 class Clock:

@@ -15,6 +15,7 @@ from wicket_mcp.budget import MAX_NAME, MAX_NAMES, check_length
 from wicket_mcp.catalog.failures import is_news
 from wicket_mcp.catalog.listing import fingerprint, read_listing
 from wicket_mcp.catalog.readers import Readers
+from wicket_mcp.catalog.retries import Retries
 from wicket_mcp.catalog.shares import merge, without
 from wicket_mcp.catalog.snapshot import Snapshot
 from wicket_mcp.catalog.view import View
@@ -30,17 +31,15 @@ from wicket_mcp.store.model import StoredListing
 from wicket_mcp.tasks import Tasks
 from wicket_mcp.trust.pins import Entry, Held, Pins
 from wicket_mcp.trust.policy import Policy
+from wicket_mcp.upstream.events import UpstreamEvent
 from wicket_mcp.upstream.lifecycle import State
 from wicket_mcp.upstream.pool import Pool
-from wicket_mcp.upstream.supervisor import UpstreamEvent
 
 log = logging.getLogger(__name__)
 
 RENEW_EVERY = 2.5  # seconds between two listings of one server, however often it reports changes
 RENEW_BURST = 4  # but the first few changes are followed at once
 LISTING_TIMEOUT = 30.0
-RETRY_AFTER = 2.0  # seconds until a failed listing is first tried again
-LISTING_RETRIES = 2
 PIN_PATIENCE = 1.0  # seconds that a new listing waits for its pins to be stored
 MAX_PAGES = 200  # of one of a server's lists
 LOGGED_REJECTIONS = 5  # of one listing; `wicket status` has them all
@@ -86,8 +85,7 @@ class Catalogue:
         self._overtaken: set[str] = set()
         """Servers that reported a change while they were being listed: the result may be outdated."""
         self._renewed: dict[str, deque[float]] = {}
-        self._retries: dict[str, tuple[int, asyncio.TimerHandle]] = {}
-        """Servers whose listing failed: how many retries were made, and when the next one is."""
+        self._retries = Retries(self._schedule)
         self.unauthenticated: dict[str, str] = {}
         """Servers that could not be listed because a sign-in is missing, and why."""
         self._readers = Readers()
@@ -331,8 +329,9 @@ class Catalogue:
             self._schedule(event.server)
 
     async def close(self) -> None:
-        for timer in (*self._scheduled.values(), *(timer for _, timer in self._retries.values())):
+        for timer in self._scheduled.values():
             timer.cancel()
+        self._retries.close()
         await self._tasks.close()
 
     # Renewal
@@ -405,7 +404,7 @@ class Catalogue:
             elif isinstance(problem, ConfigError | CannotStart):
                 self._hopeless.add(server)
             else:
-                self._try_again(server)
+                self._retries.try_again(server)
             return True
         if self._has_changed(server, identity):
             return False
@@ -439,20 +438,9 @@ class Catalogue:
     def _has_changed(self, server: str, identity: str) -> bool:
         return server not in self.servers or fingerprint(self.servers[server]) != identity
 
-    def _try_again(self, server: str) -> None:
-        """List a server again later, in the background; a few times, with growing pauses."""
-        tries, timer = self._retries.get(server, (0, None))
-        if timer is not None:
-            timer.cancel()
-        if tries < LISTING_RETRIES:
-            loop = asyncio.get_running_loop()
-            self._retries[server] = tries + 1, loop.call_later(RETRY_AFTER * 4**tries, self._schedule, server)
-
     def _forget_retries(self, server: str) -> None:
         self._hopeless.discard(server)
-        _, timer = self._retries.pop(server, (0, None))
-        if timer is not None:
-            timer.cancel()
+        self._retries.forget(server)
 
     def _publish(self, listings: Mapping[str, Listing], policy: Policy | None = None) -> None:
         old = self.now

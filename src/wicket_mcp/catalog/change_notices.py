@@ -10,7 +10,7 @@ from typing import NamedTuple, cast
 
 from wicket_mcp.catalog.list_fields import Pages, combine, exceeds
 from wicket_mcp.model import META_SUBSCRIPTION, JsonObject, ListKind, as_object
-from wicket_mcp.upstream.supervisor import UpstreamEvent
+from wicket_mcp.upstream.events import UpstreamEvent
 
 KEPT = 8
 """Notifications of one list of one server, the latest ones."""

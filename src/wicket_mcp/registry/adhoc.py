@@ -21,8 +21,8 @@ from wicket_mcp.request import Handler, Request, Result, Span, internal
 from wicket_mcp.telemetry.redact import mask_url
 from wicket_mcp.upstream.egress import HttpClient
 from wicket_mcp.upstream.egress_rules import EgressRules, NotPublic
+from wicket_mcp.upstream.events import UpstreamEvent
 from wicket_mcp.upstream.pool import Pool
-from wicket_mcp.upstream.supervisor import UpstreamEvent
 
 MAX_GUESTS = 64
 MAX_MESSAGE = 4 * 1024 * 1024

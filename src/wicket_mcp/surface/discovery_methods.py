@@ -1,5 +1,6 @@
-"""Skills and tool resolution: extensions that let a client find what it needs without listing everything.
+"""How a client learns what there is: the list of tools, and the extensions that spare it the list.
 
+tools/list                                           of the menu that the client is served
 skills/list, skills/get, resources/directory/read    of all servers, under addresses that name the server
 tools/resolve                                        the annotations of the tool that a call really leads to
 """
@@ -8,7 +9,9 @@ from typing import TYPE_CHECKING
 
 from wicket_mcp.catalog.list_fields import combine
 from wicket_mcp.catalog.skills import rewrite_skill
+from wicket_mcp.dialects.vendor_keys import add_keys
 from wicket_mcp.errors import INVALID_PARAMS, UnknownName
+from wicket_mcp.extensions import GROUPS, UI, declares
 from wicket_mcp.model import Caller, JsonObject, as_object, as_text
 from wicket_mcp.surface.answers import build_page
 from wicket_mcp.surface.asked_lists import List, ask_server
@@ -17,6 +20,35 @@ from wicket_mcp.trust.policy import demand
 
 if TYPE_CHECKING:
     from wicket_mcp.surface.protocol import Protocol, Request
+
+# Tools
+
+TOOLS_PAGE = 5000  # tools in one answer: many clients read the first page only, and would miss the rest
+
+
+async def list_tools(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
+    verbs, menu, _, disclose, _, menus, _ = protocol.served
+    if menus:
+        menu = menus.get(caller.principal.profile, menu)
+    tools = await menu.list(verbs, caller.principal)
+    if (counting := disclose(caller, menu.name, "list", menu.size_of(tools))) is not None:
+        await counting
+    if menu.vendor_keys:
+        tools = [add_keys(tool) for tool in tools]
+    grouped = not menu.fixed and not protocol.unprefixed and declares(caller.capabilities, GROUPS)
+    if grouped:
+        tools = [tool for tool in tools if menu.is_own(tool["name"])]
+    if declares(caller.capabilities, UI):
+        from wicket_mcp.dialects import apps  # noqa: PLC0415  (few clients show interfaces)
+
+        tools = [menu.keep_for_models(tool) for tool in tools]
+        tools = [*tools, *await apps.list_tools(verbs, caller.principal, {tool["name"] for tool in tools})]
+    of_servers = not menu.fixed and caller.principal.may("discover")
+    fields = verbs.addresses.fields("tools", caller.principal) if of_servers else None
+    if of_servers:
+        tools, fields = await ask_server(protocol, request, caller, "tools", "name", List(tools, fields))
+    return build_page(request, "tools", tools, "name", TOOLS_PAGE, fields=fields)
+
 
 # Skills
 

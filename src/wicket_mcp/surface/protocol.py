@@ -19,7 +19,6 @@ from wicket_mcp.budget import MAX_ADDRESS
 from wicket_mcp.calls.audit import measure
 from wicket_mcp.catalog.change_notices import combine_notices
 from wicket_mcp.dialects.base import Menu, Named, ToolCall, failure
-from wicket_mcp.dialects.vendor_keys import add_keys
 from wicket_mcp.errors import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -30,7 +29,7 @@ from wicket_mcp.errors import (
     UnknownName,
     WicketError,
 )
-from wicket_mcp.extensions import APP_MARK, GROUPS, UI, declares
+from wicket_mcp.extensions import APP_MARK, UI, declares
 from wicket_mcp.model import (
     LATEST_LEGACY_VERSION,
     LEGACY_VERSIONS,
@@ -50,8 +49,7 @@ from wicket_mcp.model import (
 )
 from wicket_mcp.request import EMPTY
 from wicket_mcp.surface import content_methods, discovery_methods, group_methods, subscriptions, tasks_methods
-from wicket_mcp.surface.answers import build_page, undress
-from wicket_mcp.surface.asked_lists import List, ask_server
+from wicket_mcp.surface.answers import undress
 from wicket_mcp.surface.caller import LegacyClient, RequestCaller, Send
 from wicket_mcp.surface.feed import Changes, Feed
 from wicket_mcp.surface.held_calls import HeldCalls, digest_of
@@ -66,7 +64,6 @@ log = logging.getLogger(__name__)
 
 SERVER_INFO: JsonObject = {"name": "wicket", "title": "Wicket", "version": __version__}
 WITHOUT_DISCOVERY = "Tools are called by name here. This API key may not look for them: it lacks the scope 'discover'."
-TOOLS_PAGE = 5000  # tools in one answer: many clients read the first page only, and would miss the rest
 LIST_TTL_MS = 60_000  # how long a modern client may keep our lists; it is told of changes earlier
 _LISTS = frozenset({"server/discover", "tools/list", "resources/list", "resources/templates/list", "prompts/list"}) | {
     "skills/list",
@@ -347,29 +344,6 @@ class Protocol:
         await self.verbs.set_log_level(level, caller)
         return {}
 
-    async def list_tools(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
-        verbs, menu, _, disclose, _, menus, _ = self.served
-        if menus:
-            menu = menus.get(caller.principal.profile, menu)
-        tools = await menu.list(verbs, caller.principal)
-        if (counting := disclose(caller, menu.name, "list", menu.size_of(tools))) is not None:
-            await counting
-        if menu.vendor_keys:
-            tools = [add_keys(tool) for tool in tools]
-        grouped = not menu.fixed and not self.unprefixed and declares(caller.capabilities, GROUPS)
-        if grouped:
-            tools = [tool for tool in tools if menu.is_own(tool["name"])]
-        if declares(caller.capabilities, UI):
-            from wicket_mcp.dialects import apps  # noqa: PLC0415  (few clients show interfaces)
-
-            tools = [menu.keep_for_models(tool) for tool in tools]
-            tools = [*tools, *await apps.list_tools(verbs, caller.principal, {tool["name"] for tool in tools})]
-        of_servers = not menu.fixed and caller.principal.may("discover")
-        fields = verbs.addresses.fields("tools", caller.principal) if of_servers else None
-        if of_servers:
-            tools, fields = await ask_server(self, request, caller, "tools", "name", List(tools, fields))
-        return build_page(request, "tools", tools, "name", TOOLS_PAGE, fields=fields)
-
     async def call_tool(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         name = request.text("name")
         arguments = request.params.get("arguments")
@@ -471,7 +445,7 @@ _METHODS: Mapping[str, Method] = {
     "logging/setLevel": Protocol.set_level,
     "server/discover": Protocol.discover,
     "subscriptions/listen": subscriptions.listen,
-    "tools/list": Protocol.list_tools,
+    "tools/list": discovery_methods.list_tools,
     "tools/call": Protocol.call_tool,
     "resources/list": content_methods.list_resources,
     "resources/templates/list": content_methods.list_templates,

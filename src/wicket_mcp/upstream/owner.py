@@ -20,7 +20,7 @@ from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.errors import (
     BadArguments,
     Crashed,
-    NotSent,
+    Moved,
     Overloaded,
     Refused,
     TimedOut,
@@ -106,7 +106,7 @@ class OwnerLink(Versioned, asyncio.Protocol):
     async def open(
         cls, server: str, claim: Claim, host: Host, *, principal: Principal, max_message: int, vouch: Vouch
     ) -> "OwnerLink":
-        """Raises NotSent if the owner cannot be reached or no longer owns the server."""
+        """Raises Moved if the owner cannot be reached or no longer owns the server."""
         link = cls(server, claim, host, max_message, vouch)
         path = f"{PATH}{quote(server)}"
         words = {
@@ -266,8 +266,8 @@ class OwnerLink(Versioned, asyncio.Protocol):
             if (waiting := self._waiting.get(number)) is not None and not waiting.answer.done():
                 waiting.answer.set_exception(self._not_sent(f"The owner of server '{self._server}' disconnected."))
 
-    def _not_sent(self, reason: str) -> NotSent:
-        return NotSent(self._server, f"{reason} Nothing was sent.", hint="Try again; its owner is looked up again.")
+    def _not_sent(self, reason: str) -> Moved:
+        return Moved(self._server, f"{reason} Nothing was sent.", hint="Try again; its owner is looked up again.")
 
     def _retire(self) -> None:
         """Send nothing more here, but wait for the answers to what was sent."""

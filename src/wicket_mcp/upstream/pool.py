@@ -25,11 +25,13 @@ from wicket_mcp.upstream.connector import BeforeStart, Connector
 from wicket_mcp.upstream.credentials import CredentialSource
 from wicket_mcp.upstream.declarations import MOST, Declarations
 from wicket_mcp.upstream.era import Greeting
+from wicket_mcp.upstream.events import OnEvent, UpstreamEvent
 from wicket_mcp.upstream.http import HttpClient
 from wicket_mcp.upstream.lifecycle import State
-from wicket_mcp.upstream.owner import ASKING, OwnerLink, Vouch
+from wicket_mcp.upstream.load import Load, measure
+from wicket_mcp.upstream.owner import ASKING, Vouch
 from wicket_mcp.upstream.ownership import Ownership
-from wicket_mcp.upstream.supervisor import OnEvent, Opener, Upstream, UpstreamEvent
+from wicket_mcp.upstream.supervisor import Opener, Upstream
 
 SESSIONS_PER_SERVER = 64
 SESSIONS_PER_PRINCIPAL = 32  # of one server, so that one principal cannot take them all
@@ -72,19 +74,6 @@ def key_of(config: ServerConfig, principal: Principal, session: str, source: Cre
 @lru_cache(1024)
 def _shared_key(server: str) -> Key:
     return Key(server, "")
-
-
-class Load(NamedTuple):
-    """The activity at one server."""
-
-    server: str
-    state: State
-    calls: int
-    waiting: int
-    restarts: int
-    """Connections after the first one."""
-    relayed: bool
-    """Whether all its connections lead to another gateway, which runs it."""
 
 
 class _Watch(NamedTuple):
@@ -166,18 +155,7 @@ class Pool:
         by_server: dict[str, list[Upstream]] = {}
         for key, upstream in self._upstreams.items():
             by_server.setdefault(key.server, []).append(upstream)
-        return [self._load(server, upstreams) for server, upstreams in by_server.items()]
-
-    def _load(self, server: str, upstreams: Sequence[Upstream]) -> Load:
-        connections = [upstream.connection for upstream in upstreams if upstream.connection is not None]
-        return Load(
-            server,
-            self.state(server)[0],
-            calls=sum(upstream.calls for upstream in upstreams),
-            waiting=sum(upstream.waiting for upstream in upstreams),
-            restarts=sum(max(0, upstream.connections - 1) for upstream in upstreams),
-            relayed=bool(connections) and all(isinstance(connection, OwnerLink) for connection in connections),
-        )
+        return [measure(server, self.state(server)[0], upstreams) for server, upstreams in by_server.items()]
 
     def strays(self, server: str) -> int:
         """How many inputs from a server were not messages or matched no request, on all its connections so far."""

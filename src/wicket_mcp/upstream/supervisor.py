@@ -9,10 +9,8 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
-import msgspec
-
 from wicket_mcp.config.model.config import ServerConfig
-from wicket_mcp.errors import Internal, NotSent, Overloaded, Refused, Unavailable, WicketError
+from wicket_mcp.errors import Internal, Moved, NotSent, Overloaded, Refused, Unavailable, WicketError
 from wicket_mcp.model import LOCAL, JsonObject, Principal
 from wicket_mcp.rpc import CONNECTION_WIDE
 from wicket_mcp.tasks import Tasks, run_uninterrupted
@@ -22,6 +20,7 @@ from wicket_mcp.upstream.attribution import Attribution
 from wicket_mcp.upstream.connection import NO_CALLBACKS, Callbacks, Connection, Host
 from wicket_mcp.upstream.deadline import Deadline, Deadlines, Slots, extend_deadline, no_slot, timed_out
 from wicket_mcp.upstream.era import Greeting, Session
+from wicket_mcp.upstream.events import OnEvent, UpstreamEvent
 from wicket_mcp.upstream.host import GenerationHost
 from wicket_mcp.upstream.lifecycle import (
     Abandon,
@@ -54,21 +53,8 @@ HUNG_AFTER = 3  # unanswered calls in a row, after which a server is checked for
 PING_TIMEOUT = 5.0
 
 
-class UpstreamEvent(msgspec.Struct, frozen=True):
-    """A notification that belongs to no call, or `connected` and `disconnected` when a connection has changed."""
-
-    server: str
-    session: str
-    """The only client session that the upstream serves; empty if it is shared."""
-    method: str
-    params: JsonObject
-    principal: Principal = LOCAL
-    """The principal for which the upstream was connected."""
-
-
 Opener = Callable[[ServerConfig, Host, Principal], Awaitable[Session]]
 """Connects to a server on behalf of a principal, and negotiates."""
-OnEvent = Callable[[UpstreamEvent], None]
 
 
 class Upstream:
@@ -281,9 +267,9 @@ class Upstream:
             generation = self._life.generation
             try:
                 answer = await session.request(method, params, callbacks, headers, capabilities)
-            except NotSent:
+            except NotSent as problem:
                 self._report(Lost(generation))
-                if reconnected:
+                if reconnected and not isinstance(problem, Moved):  # who runs it may change again meanwhile
                     raise
                 reconnected = True
             except Unavailable as problem:

@@ -13,8 +13,8 @@ from wicket_mcp.catalog.catalogue import Catalogue
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.model import JsonObject, Principal, Silent
 from wicket_mcp.request import Request, Result
+from wicket_mcp.upstream.events import UpstreamEvent
 from wicket_mcp.upstream.pool import Pool
-from wicket_mcp.upstream.supervisor import UpstreamEvent
 
 WATCHED = "file:///a"
 ANN, BOB = Principal("ann"), Principal("bob")

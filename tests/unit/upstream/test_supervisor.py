@@ -9,12 +9,13 @@ import pytest
 
 from tests.unit.upstream.scripted import ScriptedServer, turns
 from wicket_mcp.config.model.config import Config
-from wicket_mcp.errors import Crashed, TimedOut, Unavailable
+from wicket_mcp.errors import Crashed, Moved, TimedOut, Unavailable
 from wicket_mcp.model import JsonObject
 from wicket_mcp.tasks import Tasks
 from wicket_mcp.upstream.connection import Callbacks
+from wicket_mcp.upstream.events import UpstreamEvent
 from wicket_mcp.upstream.lifecycle import State
-from wicket_mcp.upstream.supervisor import Upstream, UpstreamEvent
+from wicket_mcp.upstream.supervisor import Upstream
 
 CALL: JsonObject = {"name": "echo"}
 
@@ -193,3 +194,20 @@ async def test_a_reply_for_a_call_that_is_gone_does_not_make_the_call_again() ->
             await upstream.request("tools/call", {**CALL, "inputResponses": {}, "requestState": "another~state"})
         assert await upstream.request("tools/call", {**CALL, "inputResponses": {}}) == {}
         assert [connection.log for connection in server.connections] == [[("tools/call", "echo")]]
+
+
+async def test_a_call_follows_a_server_that_moves_more_than_once() -> None:
+    """While all gateways are replaced, the one that runs a server may change again before a call has reached it."""
+    server = ScriptedServer(silent=True)
+    tasks = Tasks()
+    async with upstream_of(server) as upstream:
+        calling = tasks.start(upstream.request("tools/call", CALL), "call", awaited=True)
+        for number in range(4):
+            await turns()
+            asked = await server.connections[number].received.get()
+            if number < 3:
+                server.connections[number].may_close.set()
+                asked.reply.set_exception(Moved("x", "Another gateway runs it."))
+            else:
+                asked.reply.set_result({"ok": True})
+        assert await calling == {"ok": True}

@@ -1,0 +1,33 @@
+"""How busy a server is, for metrics and status: the sum over its upstreams. Asked by `pool.py`."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from wicket_mcp.upstream.lifecycle import State
+from wicket_mcp.upstream.owner import OwnerLink
+from wicket_mcp.upstream.supervisor import Upstream
+
+
+class Load(NamedTuple):
+    """The activity at one server."""
+
+    server: str
+    state: State
+    calls: int
+    waiting: int
+    restarts: int
+    """Connections after the first one."""
+    relayed: bool
+    """Whether all its connections lead to another gateway, which runs it."""
+
+
+def measure(server: str, state: State, upstreams: Sequence[Upstream]) -> Load:
+    connections = [upstream.connection for upstream in upstreams if upstream.connection is not None]
+    return Load(
+        server,
+        state,
+        calls=sum(upstream.calls for upstream in upstreams),
+        waiting=sum(upstream.waiting for upstream in upstreams),
+        restarts=sum(max(0, upstream.connections - 1) for upstream in upstreams),
+        relayed=bool(connections) and all(isinstance(connection, OwnerLink) for connection in connections),
+    )
