@@ -12,6 +12,7 @@ COMPOSING = [
     "observing.py",
     "replicas.py",
     "rooms.py",
+    "scripting.py",
     "serving.py",
     "verbs.py",
 ]
@@ -41,3 +42,18 @@ def test_what_is_looked_for_is_found() -> None:
 @pytest.mark.parametrize("name", COMPOSING)
 def test_no_attribute_is_set_from_outside(name: str) -> None:
     assert attributes_set_on_others((PACKAGE / name).read_text("utf-8")) == []
+
+
+def test_only_the_last_layer_sends_requests_to_the_pool() -> None:
+    """Watches have their own handler within the pipeline. Owners pass on what another gateway admitted."""
+    senders = {"request", "notify", "watch", "set_log_level"}
+    found: set[str] = set()
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            match node:
+                case ast.Call(func=ast.Attribute(value=pool, attr=sent)) if sent in senders:
+                    if ast.unparse(pool).rpartition(".")[2].lstrip("_") == "pool":
+                        found.add(path.relative_to(PACKAGE).as_posix())
+                case _:
+                    pass
+    assert found == {"calls/forward.py", "calls/watches.py", "replicas.py"}

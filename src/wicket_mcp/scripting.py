@@ -152,8 +152,9 @@ class _Calls:
         if self._reruns is None:
             return (await self._answer(kind, name, arguments))[0]
         with self._reruns.keep(kind, name, arguments) as record:
-            record.value, record.fields = await self._answer(kind, name, arguments, record.rerun)
-            return record.value
+            value, fields = await self._answer(kind, name, arguments, record.rerun)
+            record.answer(value, fields)
+            return value
 
     async def _answer(
         self, kind: "CallKind", name: str, arguments: JsonObject, rerun: Rerun | None = None

@@ -47,6 +47,9 @@ class Kept(msgspec.Struct):
     fields: frozenset[str] | None = None
     """The fields of the value without untrusted text; None if there is no untrusted text."""
 
+    def answer(self, value: Json, fields: frozenset[str] | None) -> None:
+        self.value, self.fields = value, fields
+
     def conceal(self, kind: CallKind) -> Json:
         if self.fields is None:
             return self.value
@@ -71,7 +74,7 @@ class Reruns:
 
     @contextlib.contextmanager
     def keep(self, kind: CallKind, name: str, arguments: JsonObject) -> Generator[Kept]:
-        """Record one call and its answer, which the caller fills in."""
+        """Record one call and its answer, which the caller gives to the record."""
         self._counts[kind, name] += 1
         place = Place(kind, name, self._counts[kind, name])
         record = self._calls[place] = Kept(lambda: self._compare(place, arguments))
