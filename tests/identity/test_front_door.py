@@ -16,8 +16,8 @@ import msgspec
 import pytest
 from joserfc.jwk import ECKey, OctKey, OKPKey, RSAKey
 
-from tests.conftest import OpenGateway, peer
-from tests.gateway.serving import TOKEN, Raw, raw_client, serve_http
+from tests.conftest import PEERS, ROOT, OpenGateway, peer
+from tests.gateway.serving import TOKEN, Command, Raw, raw_client, serve_http
 from tests.gateway.test_http import INITIALIZE, call
 from tests.peers.http_faults import HttpPeer, Received, send
 from tests.peers.identity_provider import AnswersHtml, IdentityProvider, NeverAnswers
@@ -458,21 +458,54 @@ def test_what_cannot_be_configured(http: dict[str, Any], expected: str) -> None:
     assert expected in str(problem.value)
 
 
-def test_a_gateway_that_uses_none_of_this_loads_none_of_it(tmp_path: Path) -> None:
-    program = """
+UNUSED = {
+    "wicket_mcp.identity.documents",
+    "wicket_mcp.identity.grants",
+    "wicket_mcp.identity.jwks",
+    "wicket_mcp.identity.oauth",
+    "wicket_mcp.identity.providers",
+    "wicket_mcp.identity.tokens",
+    "wicket_mcp.surface.authorization",
+    "wicket_mcp.surface.consent_page",
+    "joserfc",
+    "cryptography",
+    "keyring",
+}
+OVER_HTTP = """
 import asyncio, sys
 from tests.gateway.serving import TOKEN, serve_http, raw_client
-from tests.gateway.test_http import INITIALIZE
+from tests.gateway.test_http import INITIALIZE, call
 from wicket_mcp import Gateway
-async def main(folder):
-    async with Gateway.open({"servers": {}, "state_dir": folder, "http": {"port": 0}}) as gateway:
+async def main(folder, server):
+    servers = {"echo": {"command": sys.executable, "args": [server, "Echo"]}}
+    async with Gateway.open({"servers": servers, "state_dir": folder, "http": {"port": 0}}) as gateway:
         async with serve_http(gateway) as address, raw_client(address) as client:
-            assert (await client.post(INITIALIZE))[0] == 200
-asyncio.run(main(sys.argv[1]))
+            _, headers, _ = await client.post(INITIALIZE)
+            session = {"Mcp-Session-Id": headers["Mcp-Session-Id"]}
+            status, _, body = await client.post(call("echo.echo", message="hello"), session)
+            assert body["result"]["content"][0]["text"] == "hello", body
+asyncio.run(main(*sys.argv[1:]))
 print(" ".join(sys.modules))
 """
-    done = subprocess.run([sys.executable, "-c", program, tmp_path], capture_output=True, text=True, check=True)
+
+
+def test_a_gateway_over_http_that_uses_none_of_this_loads_none_of_it(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", OVER_HTTP, tmp_path, PEERS / "stdio_peer.py"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
     modules = set(done.stdout.split())
     assert "wicket_mcp.surface.guard" in modules
-    assert not {name for name in modules if name.partition(".")[0] in ("joserfc", "cryptography", "keyring")}
-    assert not {"wicket_mcp.identity.tokens", "wicket_mcp.identity.jwks", "wicket_mcp.identity.documents"} & modules
+    assert not modules & UNUSED
+
+
+async def test_a_gateway_over_stdio_loads_none_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")
+    command = await Command.start(tmp_path, {"echo": peer("Echo")}, "--no-daemon")
+    await command.initialize()
+    result = await command.call("call_tool", {"name": "echo.echo", "arguments": {"message": "hello"}})
+    assert result["content"][0]["text"] == "hello"
+    assert command.process.stdin is not None
+    command.process.stdin.close()
+    _, err = await command.process.communicate()
+    modules = {line.rpartition("|")[2].strip() for line in err.decode().splitlines() if line.startswith("import time:")}
+    assert "wicket_mcp.surface.stdio" in modules
+    assert not modules & UNUSED

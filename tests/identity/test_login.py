@@ -6,10 +6,11 @@ import sys
 
 from tests.cli.shell import Done, Shell
 from tests.conftest import PEERS, ROOT
+from tests.identity.browser import browse
 from tests.peers.protected import Protected
 from wicket_mcp.codec import decode
 
-BROWSER = f"{sys.executable} -c 'import urllib.request, sys; urllib.request.urlopen(sys.argv[1]).read()'"
+BROWSER = f"{sys.executable} -m tests.identity.browser"
 
 
 async def run(shell: Shell, *arguments: str) -> Done:
@@ -72,10 +73,7 @@ async def test_without_a_browser_the_address_is_printed(shell: Shell) -> None:
         address = ""
         while not address.startswith("http"):
             address = (await process.stderr.readline()).decode().strip()
-        browser = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", "import urllib.request, sys; urllib.request.urlopen(sys.argv[1]).read()", address
-        )
-        assert await browser.wait() == 0
+        assert (await browse(address))[0] == 200
         out, _ = await process.communicate()
         assert out.decode() == "Signed in to 'x': 1 tool.\n"
 

@@ -2,6 +2,8 @@
 
 import html
 import re
+from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import aiohttp
@@ -15,6 +17,7 @@ from pydantic import AnyUrl
 
 from tests.conftest import OpenGateway, peer
 from tests.gateway.serving import TOKEN, serve_http
+from tests.peers.path_proxy import PathProxy
 
 
 class Person:
@@ -43,11 +46,13 @@ class Person:
         origin = "{0.scheme}://{0.netloc}".format(urlsplit(address))
         async with aiohttp.ClientSession() as browser:
             async with browser.get(address) as page:
-                (sealed,) = re.findall(r'name="request" value="([^"]+)"', await page.text())
+                text = await page.text()
+                (sealed,) = re.findall(r'name="request" value="([^"]+)"', text)
+                (action,) = re.findall(r'<form method="post" action="([^"]+)"', text)
             form = {"request": html.unescape(sealed), "decision": "approve", "credential": TOKEN}
             pairs = [*form.items(), ("scope", "discover"), ("scope", "invoke")]
             async with browser.post(
-                f"{origin}/oauth/authorize", data=pairs, headers={"Origin": origin}, allow_redirects=False
+                f"{origin}{action}", data=pairs, headers={"Origin": origin}, allow_redirects=False
             ) as answer:
                 self._answer = parse_qs(urlsplit(answer.headers["Location"]).query)
 
@@ -56,26 +61,63 @@ class Person:
         return AuthorizationCodeResult(code=code, state=state, iss=issuer)
 
 
+@dataclass
+class Connector:
+    """The SDK's client, at the address that a person has given it."""
+
+    address: str
+    person: Person = field(default_factory=Person)
+
+    def __post_init__(self) -> None:
+        ours = OAuthClientMetadata(client_name="a connector", redirect_uris=[AnyUrl("https://client.example/callback")])
+        person = self.person
+        self.oauth = OAuthClientProvider(self.address, ours, person, person.allow, person.come_back)
+
+    async def call(self, mode: Any = "auto") -> str:
+        async with create_mcp_http_client(auth=self.oauth) as session:
+            transport = streamable_http_client(self.address, http_client=session)
+            async with Client(transport, mode=mode) as client:
+                arguments = {"name": "echo.echo", "arguments": {"message": "hello"}}
+                return str((await client.call_tool("call_tool", arguments)).content)
+
+
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_from_an_address_to_a_call_and_on_with_the_refresh_token(open_gateway: OpenGateway, mode: str) -> None:
     http = {"authorization": {"enabled": True}}
     async with open_gateway({"echo": peer("Echo")}, http=http) as gateway, serve_http(gateway) as address:
-        person = Person()
-        ours = OAuthClientMetadata(client_name="a connector", redirect_uris=[AnyUrl("https://client.example/callback")])
-        oauth = OAuthClientProvider(address, ours, person, person.allow, person.come_back)
-
-        async def call() -> str:
-            async with create_mcp_http_client(auth=oauth) as session:
-                transport = streamable_http_client(address, http_client=session)
-                async with Client(transport, mode=mode) as client:  # pyright: ignore[reportArgumentType]
-                    arguments = {"name": "echo.echo", "arguments": {"message": "hello"}}
-                    return str((await client.call_tool("call_tool", arguments)).content)
-
-        assert "hello" in await call()
+        connector = Connector(address)
+        person = connector.person
+        assert "hello" in await connector.call(mode)
         assert person.tokens is not None
         first = person.tokens.refresh_token
-        oauth.context.token_expiry_time = 1.0  # the client takes it for expired
-        assert "hello" in await call()
+        connector.oauth.context.token_expiry_time = 1.0  # the client takes it for expired
+        assert "hello" in await connector.call(mode)
         assert (person.pages, person.tokens.refresh_token != first) == (1, True)
         (grant,) = await gateway.store.grants()
         assert grant.client_name == "a connector"
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/mcp/native"])
+async def test_a_gateway_under_a_path_of_its_host_is_found_and_named_as_the_issuer(
+    open_gateway: OpenGateway, path: str
+) -> None:
+    async with PathProxy("/tools/gate") as proxy:
+        http = {"public_url": proxy.address, "authorization": {"enabled": True}}
+        async with open_gateway({"echo": peer("Echo")}, http=http) as gateway, serve_http(gateway) as local:
+            proxy.target = local.removesuffix("/mcp")
+            connector = Connector(f"{proxy.address}{path}")
+            assert "hello" in await connector.call()
+            found = connector.oauth.context.oauth_metadata
+            assert found is not None
+            assert str(found.issuer) == proxy.address  # clients compare it with the address they derived it from
+            host = proxy.address.removesuffix("/tools/gate")
+            async with aiohttp.ClientSession() as session:
+                at = f"{host}/.well-known/oauth-authorization-server/tools/gate"
+                async with session.get(at) as answer:
+                    assert (await answer.json())["issuer"] == proxy.address
+                about = f"{host}/.well-known/oauth-protected-resource/tools/gate"
+                for suffix, resource in ((path, path), ("", "/mcp")):
+                    async with session.get(f"{about}{suffix}") as answer:
+                        assert (await answer.json())["resource"] == f"{proxy.address}{resource}"
+                async with session.get(f"{about}/elsewhere") as answer:
+                    assert answer.status == 401

@@ -161,7 +161,7 @@ async def test_a_server_that_forgot_us_is_registered_at_again(open_gateway: Open
             assert len(remote.seen("/register")) == 2
             remote.clients.clear()
             pending = await gateway.accounts.sign_ins.begin(gateway.catalogue.server("x"), LOCAL)
-            assert (await browse(pending.url))[0] == 400  # and nobody comes back to us
+            assert (await browse(pending.link))[0] == 400  # and nobody comes back to us
         async with open_gateway(servers) as gateway:
             await sign_in(gateway)
             assert len(remote.seen("/register")) == 3

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from mcp.client import ClientRequestContext
 
 from tests.conftest import OpenGateway
 from tests.gateway.serving import META, TOKEN, raw_client, serve_http
-from tests.identity.browser import browse
+from tests.identity.browser import browse, jar
 from tests.identity.test_sign_in import text_of
 from tests.peers.protected import Protected
 from wicket_mcp.errors import Denied
@@ -109,12 +110,28 @@ async def test_a_page_says_whose_account_it_will_be(open_gateway: OpenGateway) -
             assert (await browse(pending.link))[0] == 404
 
 
+@pytest.mark.parametrize("over", ["http", "a loopback port"])
 @pytest.mark.promise("T9", "A sign-in is finished only by the browser that began it.")
-async def test_t9_a_callback_is_taken_from_the_browser_that_began_alone(open_gateway: OpenGateway) -> None:
+async def test_t9_a_callback_is_taken_from_the_browser_that_began_alone(open_gateway: OpenGateway, over: str) -> None:
     async with Protected() as remote, open_gateway({"x": {"url": remote.url}}) as gateway:
-        async with serve_http(gateway, token=None):
+        async with serve_http(gateway, token=None) if over == "http" else nullcontext():
             pending = await gateway.accounts.sign_ins.begin(gateway.catalogue.server("x"), LOCAL)
-            assert (await browse(pending.url))[0] == 403  # straight to the provider: it never opened our link
+            assert (await browse(pending.begun.url))[0] == 403  # straight to the provider: it never opened our link
             assert not remote.seen("/token")
             assert (await browse(pending.link))[0] == 200
             await pending.wait()
+
+
+async def test_a_browser_may_be_on_the_way_to_two_servers_at_once(open_gateway: OpenGateway) -> None:
+    async with Protected() as first, Protected() as second:
+        servers = {"x": {"url": first.url}, "y": {"url": second.url}}
+        async with open_gateway(servers) as gateway, aiohttp.ClientSession(cookie_jar=jar()) as browser:
+            begun = [await gateway.accounts.sign_ins.begin(gateway.catalogue.server(name), LOCAL) for name in servers]
+            pages: list[str] = []
+            for pending in begun:
+                async with browser.get(pending.link, allow_redirects=False) as answer:
+                    pages.append(answer.headers["Location"])
+            for pending, page in zip(begun, pages, strict=True):
+                async with browser.get(page) as answer:
+                    assert (answer.status, "You are signed in to" in await answer.text()) == (200, True)
+                await pending.wait()

@@ -6,7 +6,7 @@ the command instead.
 """
 
 import secrets
-from urllib.parse import quote
+from urllib.parse import quote, urljoin
 
 from wicket_mcp.calls.forward import ask
 from wicket_mcp.catalog.catalogue import Catalogue
@@ -37,7 +37,7 @@ async def _sign_in(request: Request, problem: NeedsSignIn, accounts: Accounts, c
     server = problem.server
     config = catalogue.servers.get(server)
     if config is not None and own_keys(config) and accounts.address:
-        where = f"{accounts.address}/ui/servers/{quote(server, safe='')}"
+        where = urljoin(accounts.address, f"/ui/servers/{quote(server, safe='')}")
         hint = f"Give your keys at {where} or with: wicket login {server}. Then repeat the call."
         raise NeedsSignIn(server, problem.why, hint=hint)
     if config is None or config.url is None or not accounts.serves_callback:

@@ -88,12 +88,14 @@ async def _visit(gateway: "Gateway", server: "ServerConfig") -> None:
     from wicket_mcp.cli.browser import open_browser
 
     pending = await gateway.accounts.sign_ins.begin(server, gateway.principal)
-    if await open_browser(pending.url, gateway.config.oauth.browser):
-        note(f"Sign in to '{server.name}' in your browser. If none has opened, open this address:\n\n  {pending.url}\n")
+    if await open_browser(pending.link, gateway.config.oauth.browser):
+        note(
+            f"Sign in to '{server.name}' in your browser. If none has opened, open this address:\n\n  {pending.link}\n"
+        )
     else:
         port = urlsplit(pending.begun.authorization.redirect_uri).port
         note(
-            f"Open this address to sign in to '{server.name}':\n\n  {pending.url}\n\n"
+            f"Open this address to sign in to '{server.name}':\n\n  {pending.link}\n\n"
             f"If your browser is on another computer, run this there first: ssh -L {port}:127.0.0.1:{port} "
             f"{platform.node()}"
         )

@@ -3,8 +3,22 @@
 from html import escape
 from urllib.parse import parse_qsl
 
+from msgspec import Struct
+
 PATH = "/oauth/callback"
 START = "/oauth/start/"
+
+
+class Reply(Struct, frozen=True):
+    """What a browser is answered."""
+
+    status: int
+    text: str = ""
+    link: str = ""
+    """Where the page leads on, if somebody clicks."""
+    location: str = ""
+    """Where the browser goes on without a page."""
+    cookie: str = ""
 
 
 def read_query(query: str) -> dict[str, str]:
@@ -14,17 +28,28 @@ def read_query(query: str) -> dict[str, str]:
     return {name: value for name, value in pairs if names.count(name) == 1}
 
 
-def page(text: str, link: str = "") -> bytes:
+def page(reply: Reply) -> bytes:
     """A short page with an optional link, without scripts or external content."""
-    onward = f'<p><a href="{escape(link)}">Continue</a></p>' if link else ""
+    if reply.location:
+        return b""
+    onward = f'<p><a href="{escape(reply.link)}">Continue</a></p>' if reply.link else ""
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8"><title>Wicket</title>'
         '<body style="font:1.1rem system-ui;margin:15vh auto;max-width:36rem">'
-        f"<h1>Wicket</h1><p>{escape(text)}</p>{onward}"
+        f"<h1>Wicket</h1><p>{escape(reply.text)}</p>{onward}"
     ).encode()
 
 
-PAGE_HEADERS = (
+def headers_of(reply: Reply, body: bytes) -> list[tuple[str, str]]:
+    headers = [*_HEADERS, ("Content-Length", str(len(body)))]
+    if reply.location:
+        headers.append(("Location", reply.location))
+    if reply.cookie:
+        headers.append(("Set-Cookie", reply.cookie))
+    return headers
+
+
+_HEADERS = (
     ("Content-Type", "text/html; charset=utf-8"),
     ("Cache-Control", "no-store"),
     ("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"),

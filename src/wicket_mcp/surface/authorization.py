@@ -1,6 +1,6 @@
 """Our own authorization server over HTTP: authorization code with PKCE, for people without an identity provider.
 
-    GET  /.well-known/oauth-authorization-server     what we can do
+    GET  /.well-known/oauth-authorization-server     what we can do; also with the path of `public_url` behind it
     GET  /oauth/authorize                            the consent page
     POST /oauth/authorize                            the decision made there
     GET  /oauth/signed-in                            where an OpenID provider sends the user after sign-in
@@ -134,7 +134,11 @@ class Authorization:
         self._paths = paths
 
     def serves(self, path: str) -> bool:
-        return path == SIGNED_IN or (self._grants_access and path in (METADATA, AUTHORIZE, TOKEN, REVOKE, REGISTER))
+        served = (METADATA, AUTHORIZE, TOKEN, REVOKE, REGISTER)
+        return path == SIGNED_IN or (self._grants_access and self._canonical(path) in served)
+
+    def _canonical(self, path: str) -> str:
+        return METADATA if path == f"{METADATA}{self._door.public_path}" else path
 
     async def __call__(
         self, scope: Scope, headers: RequestHeaders, receive: Receive, send: Send, principal: Principal
@@ -142,7 +146,7 @@ class Authorization:
         query: str = scope.get("query_string", b"").decode("latin-1")
         address: str = (scope.get("client") or ("",))[0]
         exchange = Exchange(scope["method"], self._door.base(headers), query, headers, receive, send, address)
-        path: str = scope["path"]
+        path = self._canonical(scope["path"])
         allowed = {METADATA: ("GET", "HEAD"), AUTHORIZE: ("GET", "POST"), SIGNED_IN: ("GET",)}.get(path, ("POST",))
         if exchange.method not in allowed:
             await send_json(send, 405, {"error": f"Use {allowed[-1]}."}, ((b"allow", ", ".join(allowed).encode()),))
@@ -214,7 +218,7 @@ class Authorization:
     def _consent(
         self, exchange: Exchange, request: AuthorizationRequest, sealed: str, signed_in: str = "", problem: str = ""
     ) -> str:
-        action, offered = _action(exchange.base), self._providers.offered
+        action, offered = f"{self._door.public_path}{AUTHORIZE}", self._providers.offered
         return consent(request, sealed, signed_in, problem=problem, action=action, providers=offered)
 
     def _check(self, fields: Mapping[str, str], base: str) -> tuple[str, ...]:
@@ -295,8 +299,7 @@ class Authorization:
         """A page of ours leads on: a browser sends our strict cookie only where our own page leads."""
         session = self._ui_sessions.begin(f"{PERSON}{await self._grants.open_session(digest)}")
         cookie = cookie_of(session, secure=exchange.base.startswith("https:"))
-        path = urlsplit(exchange.base).path.rstrip("/")
-        await exchange.page(200, go_on(f"{path}{DASHBOARD}", "the dashboard"), cookie=cookie)
+        await exchange.page(200, go_on(DASHBOARD, "the dashboard"), cookie=cookie)
 
     async def _return(self, exchange: Exchange) -> None:
         """The user comes back from a provider: what they approved before now goes to the client."""
@@ -402,11 +405,6 @@ def _token_response(issued: Issued) -> JsonObject:
 
 def _cookie(secret: str, name: str = COOKIE, life: float = SESSION_LIFE) -> str:
     return f"{name}={secret}; Path=/; Max-Age={int(life)}; HttpOnly; Secure; SameSite=Lax"
-
-
-def _action(base: str) -> str:
-    """The form's target, including the path prefix that a proxy may add."""
-    return f"{urlsplit(base).path.rstrip('/')}{AUTHORIZE}"
 
 
 def _display_holder(holder: tuple[Principal, bytes] | None) -> str:

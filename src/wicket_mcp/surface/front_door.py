@@ -3,8 +3,9 @@
     GET /.well-known/oauth-protected-resource            about /mcp
     GET /.well-known/oauth-protected-resource/mcp/…      about that address
 
-`resource` is exactly the address that the client was given: clients reject even an extra or missing slash. Present only
-if an issuer is configured or our own authorization server is on. `identity` validates the tokens.
+`resource` is exactly the address that the client was given: clients reject even an extra or missing slash. If
+`public_url` has a path, clients put it behind the well-known part (RFC 9728, RFC 8414), and a proxy leaves it there.
+Present only if an issuer is configured or our own authorization server is on. `identity` validates the tokens.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -61,6 +62,8 @@ class FrontDoor:
         verifiers: Sequence[Verifier],
     ) -> None:
         self._public_url = http.public_url.rstrip("/") if http.public_url else None
+        self.public_path = urlsplit(self._public_url or "").path
+        """The path of the public address; a proxy takes it off, except behind `/.well-known/…`."""
         self._listed = {host.lower() for host in http.allowed_hosts}
         self._bound = bound
         self._paths = paths
@@ -112,8 +115,13 @@ class FrontDoor:
     authentication: Literal["open"] = "open"
 
     def serves(self, path: str) -> bool:
-        suffix = path.removeprefix(WELL_KNOWN)
-        return suffix != path and (suffix in ("", "/") or suffix.rstrip("/") in self._paths)
+        return path.startswith(WELL_KNOWN) and (
+            (about := self._about(path)) in ("", "/") or about.rstrip("/") in self._paths
+        )
+
+    def _about(self, path: str) -> str:
+        """The path that the metadata at `path` is about."""
+        return path.removeprefix(WELL_KNOWN).removeprefix(self.public_path)
 
     async def __call__(
         self, scope: Scope, headers: RequestHeaders, receive: Receive, send: Send, principal: Principal
@@ -121,9 +129,9 @@ class FrontDoor:
         if scope["method"] not in ("GET", "HEAD"):
             await send_json(send, 405, {"error": "Use GET."}, ((b"allow", b"GET"),))
             return
-        base, suffix = self.base(headers), scope["path"].removeprefix(WELL_KNOWN)
+        base, about = self.base(headers), self._about(scope["path"])
         body = {
-            "resource": f"{base}{suffix if suffix.strip('/') else '/mcp'}",
+            "resource": f"{base}{about if about.strip('/') else '/mcp'}",
             "authorization_servers": [issuer or base for issuer in self._issuers],
             "scopes_supported": list(SUPPORTED),
             "bearer_methods_supported": ["header"],

@@ -1,26 +1,27 @@
-"""A callback address on this machine (RFC 8252), open during a sign-in.
+"""An address on this machine (RFC 8252), open during a sign-in: for the link and for the way back.
 
 Reads one small GET after another and does not interpret them; its opener answers with a page.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 from urllib.parse import urlsplit
 
-from wicket_mcp.identity.pages import PAGE_HEADERS, PATH, page, read_query
+from wicket_mcp.identity.pages import PATH, START, Reply, headers_of, page
 
 _PATIENCE = 10.0  # seconds for a browser to send its request
 _LONGEST = 16 * 1024
 
-OnQuery = Callable[[dict[str, str]], Awaitable[str]]
-"""Called with the query of a redirect; returns the sentence that the browser shows."""
+OnVisit = Callable[[str, str, str], Awaitable[Reply]]
+"""Called with the path, query and cookies of a browser."""
 
 
 class Loopback:
-    """Serves one path on a port of the loopback interface."""
+    """Serves the pages of a sign-in on a port of the loopback interface."""
 
-    def __init__(self, on_query: OnQuery) -> None:
-        self._on_query = on_query
+    def __init__(self, on_visit: OnVisit) -> None:
+        self._on_visit = on_visit
         self._server: asyncio.Server | None = None
 
     async def open(self, preferred: int = 0) -> str:
@@ -42,23 +43,26 @@ class Loopback:
         try:
             async with asyncio.timeout(_PATIENCE):
                 head = await reader.readuntil(b"\r\n\r\n")
-            status, text = await self._answer(head)
-            writer.write(render(status, text))
+            writer.write(render(await self._answer(head)))
             await writer.drain()
         except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass
         finally:
             writer.close()
 
-    async def _answer(self, head: bytes) -> tuple[str, str]:
-        verb, _, tail = head.decode("latin-1").partition(" ")
+    async def _answer(self, head: bytes) -> Reply:
+        request, _, fields = head.decode("latin-1").partition("\r\n")
+        verb, _, tail = request.partition(" ")
         split = urlsplit(tail.partition(" ")[0])
-        if verb != "GET" or split.path != PATH:
-            return "404 Not Found", "Nothing is served here."
-        return "200 OK", await self._on_query(read_query(split.query))
+        if verb != "GET" or not (split.path == PATH or split.path.startswith(START)):
+            return Reply(404, "Nothing is served here.")
+        named = (line.partition(":") for line in fields.split("\r\n"))
+        cookies = "; ".join(value for name, _, value in named if name.lower() == "cookie")
+        return await self._on_visit(split.path, split.query, cookies)
 
 
-def render(status: str, text: str) -> bytes:
-    body = page(text)
-    headers = "".join(f"{name}: {value}\r\n" for name, value in PAGE_HEADERS)
-    return f"HTTP/1.1 {status}\r\n{headers}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body
+def render(reply: Reply) -> bytes:
+    body = page(reply)
+    headers = "".join(f"{name}: {value}\r\n" for name, value in headers_of(reply, body))
+    status = f"{reply.status} {HTTPStatus(reply.status).phrase}"
+    return f"HTTP/1.1 {status}\r\n{headers}Connection: close\r\n\r\n".encode() + body

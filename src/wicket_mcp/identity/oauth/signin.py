@@ -1,13 +1,12 @@
 """A person's sign-in: an address to open, a redirect back, and a grant in the vault.
 
-`begin` finds the authorization server and returns the address. `finish` handles the browser's return to the callback:
-on a loopback port, or at the gateway's own address in any of its processes, because a pending sign-in is in the store
-(`waiting.py`). Then callers that wait for the `Pending` continue. A `state` works once, within ten minutes, and only
-for the person it was created for.
+`begin` finds the authorization server and returns the link to open. `finish` handles the browser's return to the
+callback (`visits.py`): on a loopback port, or at the gateway's own address in any of its processes, because a pending
+sign-in is in the store (`waiting.py`). Then callers that wait for the `Pending` continue. A `state` works once, within
+ten minutes, only for the person it was created for, and only in the browser that opened the link.
 """
 
 import asyncio
-import hmac
 import secrets
 import time
 from collections.abc import Awaitable, Callable
@@ -36,6 +35,7 @@ from wicket_mcp.identity.oauth.messages import (
     authorization,
     read_redirect,
 )
+from wicket_mcp.identity.oauth.visits import Visits
 from wicket_mcp.identity.pages import PATH, START
 from wicket_mcp.model import Principal
 from wicket_mcp.upstream.credentials import Challenge, owner_of
@@ -58,9 +58,11 @@ class Begun(Struct, frozen=True):
     trusted: tuple[str, ...]
     """Addresses that the configuration names for signing in."""
     user: str
-    """The name of the user whose own account it is; empty if it is the gateway's."""
+    """The name of the user whose own account it is; empty if it is the gateway's, or the link works only on this
+    machine.
+    """
     address: str
-    """Our address, if the browser comes back to it."""
+    """Our address, or that of the loopback port."""
     ticket: str
     browser: str
     """The secret of the browser that opened the link, which it must bring back."""
@@ -71,7 +73,7 @@ class Begun(Struct, frozen=True):
     @property
     def link(self) -> str:
         """The link that a person opens to sign in, in any browser."""
-        return f"{self.address}{START}{self.ticket}" if self.address else self.url
+        return f"{self.address}{START}{self.ticket}"
 
     @property
     def url(self) -> str:
@@ -96,10 +98,6 @@ class Pending:
     def link(self) -> str:
         return self.begun.link
 
-    @property
-    def url(self) -> str:
-        return self.begun.url
-
     async def wait(self) -> None:
         """Wait until it is finished. Raises SignInFailed."""
         server = self.begun.server
@@ -118,7 +116,8 @@ class SignIns:
     def __init__(self, accounts: Accounts) -> None:
         self.keep = Keep(accounts.vault)
         self._accounts = accounts
-        self._loopback = Loopback(self.finish)
+        self.visits = Visits(self)
+        self._loopback = Loopback(self.visits.answer)
         self._pending: dict[str, Pending] = {}
         self._clients: dict[tuple[str, str], OAuthClient] = {}
         self._steps: dict[tuple[str, str], tuple[int, float]] = {}
@@ -191,16 +190,14 @@ class SignIns:
             authorization=request,
             grant=grant,
             trusted=_trusted_issuers(config),
-            user=(principal.label or principal.name) if config.credentials == "user" else "",
-            address=self._accounts.address,
+            user=(principal.label or principal.name) if config.credentials == "user" and self._accounts.address else "",
+            address=redirect_uri.removesuffix(PATH),
             ticket=secrets.token_urlsafe(32),
             browser=secrets.token_urlsafe(32),
         )
         waiting = self._accounts.waiting
         await waiting.put(_LINK, begun.ticket, request.state, LIFE)
         await waiting.put(_BEGUN, request.state, to_builtins(begun), LIFE)
-        if not begun.address:
-            await self.leave(begun)
         return self._expect(begun, known)
 
     def _find_pending(self, server: str, owner: str, url: str, challenge: Challenge) -> Pending | None:
@@ -242,14 +239,10 @@ class SignIns:
     async def find(self, ticket: str) -> Begun | None:
         """The sign-in that a link belongs to."""
         state = await self._accounts.waiting.peek(_LINK, ticket)
-        return await self._read(state) if state is not None else None
+        return await self.read(state) if state is not None else None
 
-    async def began_in(self, state: str, browser: str) -> bool:
-        """Whether the browser that brings `state` is the one that opened the link."""
-        begun = await self._read(state)
-        return begun is not None and hmac.compare_digest(begun.browser.encode(), browser.encode())
-
-    async def _read(self, state: str) -> Begun | None:
+    async def read(self, state: str) -> Begun | None:
+        """The pending sign-in with this `state`."""
         return _read_begun(await self._accounts.waiting.peek(_BEGUN, state))
 
     async def finish(self, query: dict[str, str]) -> str:
