@@ -440,7 +440,7 @@ def test_newer_clients_are_taken_over_where_they_keep_their_servers_and_given_ba
     assert [(each.path, each.section) for each in files if each.path.exists()] == [(file, (section,))]
     config = load(file)
     assert [server.name for server in config.servers] == ["time"]
-    assert config.notes == ("'broken' is left out: it is not a table with a 'command' or a 'url'.",)
+    assert config.notes == (f"'{section}.broken' is left out: expected a table with a 'command' or a 'url'.",)
     taken = shell.run("import", client, "--take-over")
     assert taken.code == 0, taken.err
     now = decode(file.read_bytes())

@@ -188,18 +188,6 @@ JSON = {
         "mcpServers.b.type",
         "'stdoi' is not one of 'auto', 'http', 'sse' or 'stdio'.",
     ),
-    "duplicate name": Case(
-        '{"mcpServers": {\n"a": {"command": "x"},\n"b": {"command": "y"},\n"a": {"command": "z"}}}',
-        4,
-        "mcpServers.a",
-        "there is another server of this name above.",
-    ),
-    "duplicate id in a list": Case(
-        '{"servers": [\n{"id": "a", "command": "x"},\n{"command": "y",\n"id": "a"}]}',
-        4,
-        "servers[1].id",
-        "there is another server 'a' above.",
-    ),
     "no id in a list": Case('{"servers": [\n{"command": "y"}]}', 2, "servers[0]", "expected an 'id'"),
     "bad start mode": Case(
         '{"servers": [\n{"id": "a", "command": "x",\n"startMode": "now"}]}',
@@ -228,9 +216,6 @@ YAML = {
         "backends:\n  a:\n    command: x\n    timeout: soon\n", 4, "backends.a.timeout", "expected a duration"
     ),
     "neither": Case("backends:\n\n  a:\n    tags: [x]\n", 3, "backends.a", "has neither 'command' nor 'url'."),
-    "duplicate name": Case(
-        "backends:\n  a: {command: x}\n  b: {command: y}\n  a: {command: z}\n", 4, "backends.a", "another server"
-    ),
     "bad log level": Case("log_level: loud\nbackends: {}\n", 1, "log_level", "'loud' is not one of"),
     "anchor in itself": Case("backends: &x\n  a: *x\n", 1, "backends.a", "an anchor refers to itself."),
     "key that is a list": Case("backends:\n  [a, b]: {command: x}\n", 2, "backends", "a key must be plain text."),

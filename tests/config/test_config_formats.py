@@ -311,6 +311,45 @@ def test_client_names_that_meet_in_one_id_are_numbered_in_file_order() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        (
+            '{"mcpServers": {"bad": 5, "good": {"command": "x"}}}',
+            "'mcpServers.bad' is left out: expected a table with a 'command' or a 'url'.",
+        ),
+        (
+            '{"servers": ["bad", {"id": "good", "command": "x"}]}',
+            "'servers[0]' is left out: expected a table with a 'command' or a 'url'.",
+        ),
+        (
+            '{"servers": [{"id": "good", "command": "x"}, {"command": "bad"}]}',
+            "'servers[1]' is left out: expected an 'id', as a string that is not empty.",
+        ),
+        (
+            '{"servers": [{"id": "good", "command": "x"}, {"id": 5, "command": "bad"}]}',
+            "'servers[1].id' is left out: expected an 'id', as a string that is not empty.",
+        ),
+        (
+            '{"servers": [{"id": "good", "command": "x"}, {"id": "good", "command": "bad"}]}',
+            "'servers[1].id' is left out: there is another server 'good' above. Give each its own id.",
+        ),
+        (
+            '{"mcpServers": {"good": {"command": "bad"},\n"good": {"command": "x"}}}',
+            "'good' is there twice: the one in line 2 counts.",
+        ),
+        (
+            "backends:\n  good: {command: bad}\n  good: {command: x}\n",
+            "'good' is there twice: the one in line 3 counts.",
+        ),
+    ],
+)
+def test_one_bad_entry_of_another_programs_file_costs_itself(text: str, note: str) -> None:
+    config = formats.parse(text)
+    assert [(server.name, server.command) for server in config.servers] == [("good", "x")]
+    assert config.notes == (note,)
+
+
 def test_a_dict_is_read_in_wickets_layout_or_a_clients() -> None:
     own = Config.from_dict({"servers": {"a": {"command": "x", "idle_stop": "5m"}}, "http": {"port": 1}})
     assert (own.servers[0].idle_stop, own.http.port, own.path) == (300.0, 1, None)

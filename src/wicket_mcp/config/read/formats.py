@@ -80,7 +80,7 @@ def parse(text: str, path: str | Path | None = None) -> Config:
         ) from None
     try:
         outline = layouts.translate(document.tree, document.syntax)
-        _refuse_repeated(outline, document)
+        _check_repeated(outline, document)
         return Config.from_outline(outline, path)
     except InvalidOption as problem:
         line = problem.line or document.line(problem.path)
@@ -89,7 +89,11 @@ def parse(text: str, path: str | Path | None = None) -> Config:
         ) from None
 
 
-def _refuse_repeated(outline: layouts.Outline, document: syntax.Document) -> None:
+def _check_repeated(outline: layouts.Outline, document: syntax.Document) -> None:
+    """Raises InvalidOption for a name that occurs twice; in another program's file, the last one counts, as there."""
     for draft in outline.servers:
-        if (line := document.repeated.get(draft.at)) is not None:
+        if (line := document.repeated.get(draft.at)) is None:
+            continue
+        if not outline.lenient:
             raise InvalidOption(draft.at, "there is another server of this name above.", "Rename one of them.", line)
+        outline.notes.append(f"'{draft.name}' is there twice: the one in line {line} counts.")

@@ -6,13 +6,13 @@ content shows which layout it is: `mcpServers`, `mcp_servers`, `mcpClients`, `co
 `extensions` (Goose), `mcp` (opencode). The vocabulary of the entries is in `clients`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any, Literal, TypeAlias, cast
 
 import msgspec
 
 from wicket_mcp.config.model import names
-from wicket_mcp.config.model.validation import InvalidOption, KeyPath, value_at
+from wicket_mcp.config.model.validation import InvalidOption, KeyPath, render_path, value_at
 from wicket_mcp.config.read import clients
 
 Syntax: TypeAlias = Literal["toml", "json", "yaml", "object"]
@@ -123,7 +123,7 @@ def _foreign(top: Mapping[str, Any], section: KeyPath) -> Outline:
     outline = Outline([])
     used_names = names.Names()
     vocabulary = clients.Vocabulary(top)
-    for at, name, entry in _entries(_only_tables(value_at(top, section), outline), section):
+    for name, (at, entry) in _usable_entries(value_at(top, section), section, outline).items():
         if (reason := clients.explain_unsupported(entry)) is not None:
             outline.notes.append(f"'{name}' is left out: {reason}")
             continue
@@ -137,38 +137,42 @@ def _foreign(top: Mapping[str, Any], section: KeyPath) -> Outline:
     return outline
 
 
-def _only_tables(listed: Any, outline: Outline) -> Any:
-    """A section without the entries that are not servers at all: a bad entry must not fail the whole file."""
-    if not isinstance(listed, Mapping):
-        return listed
-    entries = cast("Mapping[str, Any]", listed)
-    bad = [name for name, entry in entries.items() if not isinstance(entry, Mapping)]
-    if len(bad) == len(entries):
-        return entries
-    outline.notes += [f"'{name}' is left out: it is not a table with a 'command' or a 'url'." for name in bad]
-    return {name: entry for name, entry in entries.items() if name not in bad}
-
-
-def _entries(listed: Any, section: KeyPath) -> Iterator[tuple[KeyPath, str, Mapping[str, Any]]]:
-    """The servers of a section: a table by name, or a list whose entries have an `id` or a `name`."""
+def _usable_entries(listed: Any, section: KeyPath, outline: Outline) -> dict[str, tuple[KeyPath, Mapping[str, Any]]]:
+    """The servers of a section: a table by name, or a list whose entries have an `id` or a `name`. An entry that is no
+    server is noted and skipped, if others remain: it must not fail the whole file.
+    """
     if isinstance(listed, Mapping):
-        for name, entry in cast("Mapping[str, Any]", listed).items():
-            yield (*section, name), name, _entry(entry, (*section, name))
-        return
-    if not isinstance(listed, list):
+        entries = list(cast("Mapping[str, Any]", listed).items())
+    elif isinstance(listed, list):
+        entries = list(enumerate(cast("list[Any]", listed)))
+    else:
         raise InvalidOption(section, "expected the servers, as a table by name or as a list.")
-    seen: set[str] = set()
-    for index, entry in enumerate(cast("list[Any]", listed)):
-        at = (*section, index)
-        entry = _entry(entry, at)
-        key = "id" if "id" in entry else "name"
-        name = entry.get(key)
-        if not isinstance(name, str) or not name:
-            raise InvalidOption((*at, key) if key in entry else at, "expected an 'id', as a string that is not empty.")
-        if name in seen:
-            raise InvalidOption((*at, key), f"there is another server '{name}' above.", "Give each its own id.")
-        seen.add(name)
-        yield at, name, entry
+    usable: dict[str, tuple[KeyPath, Mapping[str, Any]]] = {}
+    problems: list[InvalidOption] = []
+    for key, value in entries:
+        try:
+            entry = _entry(value, (*section, key))
+            name = key if isinstance(key, str) else _name_in_list(entry, (*section, key), usable)
+        except InvalidOption as problem:
+            problems.append(problem)
+        else:
+            usable[name] = (*section, key), entry
+    if problems and not usable:
+        raise problems[0]
+    outline.notes += [
+        f"'{render_path(problem.path)}' is left out: {problem.message} {problem.hint}".strip() for problem in problems
+    ]
+    return usable
+
+
+def _name_in_list(entry: Mapping[str, Any], at: KeyPath, others: Container[str]) -> str:
+    key = "id" if "id" in entry else "name"
+    name = entry.get(key)
+    if not isinstance(name, str) or not name:
+        raise InvalidOption((*at, key) if key in entry else at, "expected an 'id', as a string that is not empty.")
+    if name in others:
+        raise InvalidOption((*at, key), f"there is another server '{name}' above.", "Give each its own id.")
+    return name
 
 
 def _entry(entry: Any, at: KeyPath) -> Mapping[str, Any]:
