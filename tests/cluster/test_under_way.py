@@ -23,6 +23,16 @@ async def call(http: aiohttp.ClientSession, replica: Replica, name: str) -> Any:
     return answer["result"]["content"][0]["text"]
 
 
+async def stop(http: aiohttp.ClientSession, replica: Replica, server: str, number: int) -> None:
+    """Stop a server, whose process id is `number`, on the dashboard of a replica."""
+    await http.post(f"{replica.address}/ui/sign-in", data={"token": TOKEN})
+    async with http.get(f"{replica.address}/ui/servers/{server}") as page:
+        (csrf,) = {*re.findall('name="csrf" value="([^"]+)"', await page.text())}
+    async with http.post(f"{replica.address}/ui/servers/{server}/stop", data={"csrf": csrf}) as stopped:
+        assert stopped.status == 200
+    await gone(number)
+
+
 async def test_each_replica_shows_the_calls_of_all(postgres: Postgres, tmp_path: Path) -> None:
     jar = aiohttp.CookieJar(unsafe=True)
     async with (
@@ -74,8 +84,5 @@ async def test_each_replica_shows_and_stops_a_server_that_another_runs(postgres:
         assert 'class="state ready"' in text
         assert "stdio 2025-11-25" in text
         assert "<td>2025-06-18</td><td>http</td>" in await read("/ui/access")
-        (csrf,) = {*re.findall('name="csrf" value="([^"]+)"', text)}
-        async with http.post(f"{second.address}/ui/servers/y/stop", data={"csrf": csrf}) as stopped:
-            assert stopped.status == 200
-        await gone(number)
+        await stop(http, second, "y", number)
         assert int(await call(http, second, "y.pid")) != number

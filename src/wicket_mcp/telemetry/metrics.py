@@ -47,7 +47,9 @@ FAMILIES: Mapping[str, Family] = {
     "wicket_upstream_breaker_open": Family(
         "gauge", ("server",), "1 if a server gets no calls now because it failed too often."
     ),
-    "wicket_upstream_restarts_total": Family("counter", ("server",), "Connections to a server after its first."),
+    "wicket_upstream_restarts_total": Family(
+        "counter", ("server",), "Starts of a server, or connections to it, after the first."
+    ),
     "wicket_upstream_in_flight": Family("gauge", ("server",), "Requests that a server works on."),
     "wicket_upstream_waiting": Family("gauge", ("server",), "Requests that wait for a slot or a connection."),
     "wicket_upstream_strays_total": Family(

@@ -16,18 +16,18 @@ class Load(NamedTuple):
     calls: int
     waiting: int
     restarts: int
-    """Connections after the first one."""
+    """Those of connections that are gone too: it never falls."""
     relayed: bool
     """Whether all its connections lead to another gateway, which runs it."""
 
 
-def measure(server: str, state: State, upstreams: Sequence[Upstream]) -> Load:
+def measure(server: str, state: State, upstreams: Sequence[Upstream], restarts: int) -> Load:
     connections = [upstream.connection for upstream in upstreams if upstream.connection is not None]
     return Load(
         server,
         state,
         calls=sum(upstream.calls for upstream in upstreams),
         waiting=sum(upstream.waiting for upstream in upstreams),
-        restarts=sum(max(0, upstream.connections - 1) for upstream in upstreams),
+        restarts=restarts,
         relayed=bool(connections) and all(isinstance(connection, OwnerLink) for connection in connections),
     )

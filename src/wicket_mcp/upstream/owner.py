@@ -76,8 +76,9 @@ class _Waiting(NamedTuple):
 class OwnerLink(Versioned, asyncio.Protocol):
     """A Connection to the owner of a server. Open it with `OwnerLink.open`."""
 
+    strays = 0  # the owner counts what its server says
+
     def __init__(self, server: str, claim: Claim, host: Host, max_message: int, vouch: Vouch) -> None:
-        self.strays = 0
         self._server = server
         self._claim = claim
         self._host = host
@@ -224,7 +225,7 @@ class OwnerLink(Versioned, asyncio.Protocol):
         elif message.get("method") == LEAVING:
             self._retire()
         elif (waiting := self._waiting.get(message.get("id", 0))) is None or waiting.answer.done():
-            self.strays += 1
+            return  # it was cancelled
         elif as_object(as_object(message.get("error")).get("data")).get("code") == MOVED:
             waiting.answer.set_exception(self._not_sent(f"Server '{self._server}' now has another owner."))
             self._retire()

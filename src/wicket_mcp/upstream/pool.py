@@ -9,6 +9,7 @@ once they were stopped for idleness, and count only while they run. `connector.p
 
 import asyncio
 import hashlib
+from collections import Counter
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
@@ -114,6 +115,8 @@ class Pool:
         self._upstreams: dict[Key, Upstream] = {}
         self._owners: dict[Key, str] = {}
         """The name of the principal that each upstream of a single session or user was created for."""
+        self._past_restarts: Counter[str] = Counter()
+        """By server: the restarts of upstreams that were removed."""
         self._watched: dict[_Watch, set[str]] = {}
         self._log_level = ""
         self._owners_elsewhere = False
@@ -155,7 +158,12 @@ class Pool:
         by_server: dict[str, list[Upstream]] = {}
         for key, upstream in self._upstreams.items():
             by_server.setdefault(key.server, []).append(upstream)
-        return [measure(server, self.state(server)[0], upstreams) for server, upstreams in by_server.items()]
+        return [measure(name, self.state(name)[0], group, self.restarts(name)) for name, group in by_server.items()]
+
+    def restarts(self, server: str) -> int:
+        """How often a server was started or connected to again, on all its connections so far."""
+        now = sum(upstream.restarts for key, upstream in self._upstreams.items() if key.server == server)
+        return self._past_restarts[server] + now
 
     def strays(self, server: str) -> int:
         """How many inputs from a server were not messages or matched no request, on all its connections so far."""
@@ -486,4 +494,5 @@ class Pool:
         self._owners.pop(key, None)
         upstream = self._upstreams.pop(key)
         self._connector.past_strays[key.server] += upstream.strays
+        self._past_restarts[key.server] += upstream.restarts
         return upstream

@@ -40,6 +40,7 @@ from wicket_mcp.upstream.lifecycle import (
     State,
     Stopped,
 )
+from wicket_mcp.upstream.owner import OwnerLink
 from wicket_mcp.upstream.state_log import StateLog
 from wicket_mcp.upstream.throttle import Quota
 from wicket_mcp.upstream.wishes import Wishes
@@ -107,6 +108,8 @@ class Upstream:
         self._unanswered = 0
         """Calls in a row that got no answer in time."""
         self._messages = Quota()
+        self._starts = 0
+        """Attempts to connect, except those that led to another gateway which runs the server."""
         self._past_strays = 0
         """Those of earlier connections."""
         self._attribution = Attribution(
@@ -149,9 +152,9 @@ class Upstream:
         return self._queued + self._expecting
 
     @property
-    def connections(self) -> int:
-        """How many connections were opened or attempted."""
-        return self._life.generation
+    def restarts(self) -> int:
+        """How often we started the server or connected to it, or tried to, after the first time."""
+        return max(0, self._starts - 1)
 
     @property
     def connection(self) -> Connection | None:
@@ -400,9 +403,11 @@ class Upstream:
         host = GenerationHost(generation, self._life, callbacks, self._report, lambda: self._calls)
         if after:
             await asyncio.sleep(after)
+        relayed = False
         try:
             async with asyncio.timeout(config.patience):
                 session = await self._opener(config, host, self._principal)
+            relayed = isinstance(session.connection, OwnerLink)
         except TimeoutError:
             text = f"Server '{config.name}' did not answer within {config.patience:g} s."
             hint = "Raise its 'connect_timeout' if it starts slowly; run its command by hand to see why."
@@ -411,6 +416,8 @@ class Upstream:
         except WicketError as problem:
             self._report(Failed(generation, problem, loop.time()))
             return
+        finally:
+            self._starts += not relayed
         try:
             await self._wishes.send_log_level(session)
         except BaseException:  # no one else knows this session yet
