@@ -115,7 +115,7 @@ class Echo:
         elif name == "fails":
             self.answer(number, {"content": [{"type": "text", "text": "it went wrong"}], "isError": True})
         elif name == "refuses":
-            self.refuse(number, -32050, "not today", {"reason": "closed"})
+            self.refuse(number, arguments.get("code", -32050), "not today", {"reason": "closed"})
         elif name == "slow":
             self.waiting.append(number)
         elif name == "release":

@@ -24,12 +24,14 @@ TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 ERROR = 2
 
 
-async def trace(open_gateway: OpenGateway, *calls: tuple[str, dict[str, Any]], **options: Any) -> Received:
+async def trace(
+    open_gateway: OpenGateway, *calls: tuple[str, dict[str, Any]], dialect: str = "native", **options: Any
+) -> Received:
     """What a collector gets of these requests over HTTP, with a parent in their `_meta`."""
     with collector() as received:
         settings = {"endpoint": received.address, **options}
-        async with open_gateway({"echo": peer("Echo")}, trace=settings) as gateway, serve_http(gateway) as address:
-            async with raw_client(address) as client:
+        async with open_gateway({"echo": peer("Echo")}, trace=settings) as gateway:
+            async with serve_http(gateway, dialect) as address, raw_client(address) as client:
                 for method, params in calls:
                     name = {"Mcp-Name": params["name"]} if "name" in params else {}
                     routing = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": method, **name}
@@ -104,6 +106,19 @@ async def test_failures_are_errors_where_the_conventions_say_so(open_gateway: Op
     (client,) = [span for span in received.named("tools/call refuses") if span.kind == CLIENT]
     assert client.status.code == ERROR
     assert attributes(client)["rpc.response.status_code"] == attributes(client)["error.type"]
+
+
+@pytest.mark.parametrize(("code", "server"), [(-32603, ERROR), (-32000, ERROR), (-32099, ERROR), (-32602, 0), (7, 0)])
+async def test_which_codes_are_errors_of_ours_and_that_all_are_errors_of_a_server(
+    open_gateway: OpenGateway, code: int, server: int
+) -> None:
+    refused = ("tools/call", {"name": "echo__refuses", "arguments": {"code": code}})
+    received = await trace(open_gateway, refused, dialect="flat")
+    spans = {span.kind: span for span in received.named("tools/call refuses")}
+    assert (spans[SERVER].status.code, spans[CLIENT].status.code) == (server, ERROR)
+    for span in spans.values():
+        seen = attributes(span)
+        assert seen["rpc.response.status_code"] == seen["error.type"] == str(code)
 
 
 async def test_content_is_part_of_spans_only_when_asked_for(open_gateway: OpenGateway) -> None:
