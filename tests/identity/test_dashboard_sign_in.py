@@ -167,7 +167,9 @@ async def test_the_owner_signs_in_to_a_server_from_its_page(open_gateway: OpenGa
             visitor = Visitor(session, address.removesuffix("/mcp"))
             assert (await gateway.servers())[0].state == "needs sign-in"
             assert (await visitor.ask("POST", f"{visitor.root}/ui/sign-in", token=TOKEN))[0] == 303
+            assert '<a href="/ui/servers/x">Sign in to x</a>' in (await visitor.get("/ui"))[1]
             _, page = await visitor.get("/ui/servers/x")
+            assert '<button class="primary">Sign in to x</button>' in page
             (csrf,) = set(re.findall(r'name="csrf" value="([^"]+)"', page))
             button = f"{visitor.root}/ui/servers/x/sign-in"
             assert (await visitor.ask("POST", button, csrf="of another page"))[0] == 403

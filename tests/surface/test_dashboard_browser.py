@@ -26,6 +26,7 @@ from wicket_mcp.surface.dashboard.render import PAGES
 playwright = pytest.importorskip("playwright.async_api")
 CHROMIUM = shutil.which("chromium")
 AXE = Path(os.environ.get("WICKET_TEST_AXE", ROOT / ".node" / "node_modules" / "axe-core" / "axe.min.js"))
+MOST_TABS = 60
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed: apt-get install chromium")
 
 
@@ -47,6 +48,16 @@ class Browser:
 
     async def open(self, path: str) -> None:
         await self.page.goto(self.root + path)
+
+    async def tab_to(self, selector: str) -> None:
+        """Press Tab until this element has the focus, and check that it shows."""
+        wanted = await self.page.wait_for_selector(selector)
+        for _ in range(MOST_TABS):
+            await self.page.keyboard.press("Tab")
+            if await wanted.evaluate("(element) => element === document.activeElement"):
+                assert await wanted.evaluate("(element) => getComputedStyle(element).outlineStyle") != "none", selector
+                return
+        raise AssertionError(f"Tab never reaches {selector}")
 
     async def picture(self, name: str) -> None:
         if folder := os.environ.get("WICKET_SCREENSHOTS"):
@@ -101,6 +112,45 @@ async def test_what_goes_on_appears_by_itself(open_gateway: OpenGateway) -> None
         await browser.gateway.call("echo.release")
         await slow
         await browser.page.wait_for_selector("td:has-text('echo.slow')")
+        assert browser.problems == []
+
+
+async def test_everything_is_reached_and_done_with_the_keyboard(open_gateway: OpenGateway) -> None:
+    async with browsing(open_gateway, {"echo": peer("Echo")}) as browser:
+        page = browser.page
+        await page.keyboard.press("Tab")
+        assert await page.inner_text(":focus") == "Skip to content"
+        await page.keyboard.press("Enter")
+        assert await page.evaluate("document.activeElement.id") == "main"
+        for name in PAGES:
+            await browser.open("/ui")
+            await browser.tab_to(f"nav a >> text={name.capitalize()}")
+            await page.keyboard.press("Enter")
+            await page.wait_for_selector(f"h1:has-text('{name.capitalize()}')")
+        await browser.open("/ui/tools")
+        await page.keyboard.press("/")
+        await page.keyboard.type("echo.echo")
+        await page.keyboard.press("Enter")
+        await page.wait_for_url("**/ui/tools?q=echo.echo*")
+        await browser.tab_to("ul.tools a >> nth=0")
+        await page.keyboard.press("Enter")
+        await page.wait_for_selector("h1:text('echo')")
+        await browser.tab_to("textarea")
+        await page.keyboard.type("without a mouse")
+        await browser.tab_to("text=Call echo")
+        await page.keyboard.press("Enter")
+        assert await page.inner_text("pre.answer") == "without a mouse"
+        await browser.open("/ui/servers/echo")
+        await browser.tab_to("button:text-is('Stop')")
+        await page.keyboard.press("Enter")
+        await page.wait_for_selector(".state.idle")
+        await browser.open("/ui")
+        await browser.tab_to("summary")
+        await page.keyboard.press("Enter")
+        await page.wait_for_selector("details[open] table")
+        await browser.tab_to("button:text-is('Sign out')")
+        await page.keyboard.press("Enter")
+        await page.wait_for_selector("#token:focus")
         assert browser.problems == []
 
 

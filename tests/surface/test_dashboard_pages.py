@@ -9,16 +9,18 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.conftest import ROOT, OpenGateway, peer
+from tests.conftest import ROOT, OpenGateway, peer, replay
 from tests.eras.test_held import LINKS, asking
-from tests.gateway.serving import raw_client, serve_http, toml_of
+from tests.gateway.serving import Raw, raw_client, serve_http, toml_of
 from tests.gateway.test_http import legacy_session
 from tests.surface.test_dashboard import Visitor, visiting
 from wicket_mcp import Gateway
+from wicket_mcp.codec import encode, pretty
 from wicket_mcp.errors import Denied
-from wicket_mcp.model import Silent
+from wicket_mcp.model import LOCAL, Silent
 from wicket_mcp.request import tool_call
-from wicket_mcp.store.model import CallRecord
+from wicket_mcp.schema.signature import signature
+from wicket_mcp.store.model import AuditQuery, CallRecord
 from wicket_mcp.trust.pins import difference
 
 NOW = time.time()
@@ -54,6 +56,33 @@ async def test_overview_has_states_with_reason_and_fix_calls_over_time_and_what_
     assert re.search(r"Tokens saved this week [1-9][\d,]* against", text)
 
 
+async def test_overview_names_what_needs_a_person(open_gateway: OpenGateway, tmp_path: Path) -> None:
+    listing, rule = tmp_path / "listing.json", [{"action": "ask", "tool": "send", "name": "ask first"}]
+
+    def offer(*words: str) -> None:
+        tools = [{"name": "send", "description": text, "inputSchema": {"type": "object"}} for text in words]
+        listing.write_bytes(encode({"tools": tools}))
+
+    offer("Send it.")
+    servers = {"m": peer("Mutates", env={"LISTING": str(listing)}), "secretive": peer("Echo", env={"K": "${NOT_SET}"})}
+    async with open_gateway(servers, policy=rule) as gateway, visiting(gateway) as visitor:
+        await gateway.catalogue.renew("m")
+        with pytest.raises(Denied):
+            await gateway.call("m.send")
+        offer("Send it elsewhere.")
+        await gateway.catalogue.renew("m")
+        await visitor.sign_in()
+        page = (await visitor.get("/ui"))[1]
+        needs = text_of(page[page.index("Needs you") :].partition("</section>")[0])
+        assert "A call waits for approval May local" in needs
+        assert "Tools changed m: send" in needs
+        assert "secretive needs a secret Set NOT_SET where the gateway is started." in needs
+        key, _ = await gateway.registry.keys.create("ann", {"discover", "invoke"})
+        await visitor.sign_in(key)
+        text = text_of((await visitor.get("/ui"))[1])
+        assert ("waits for approval" in text, "Tools changed" in text) == (False, False)
+
+
 async def test_servers_have_era_transport_restarts_and_latency(open_gateway: OpenGateway) -> None:
     async with open_gateway({"echo": peer("Echo")}) as gateway, visiting(gateway) as visitor:
         await gateway.call("echo.echo", {"message": "x"})
@@ -63,6 +92,27 @@ async def test_servers_have_era_transport_restarts_and_latency(open_gateway: Ope
         text = text_of((await visitor.get("/ui/servers/echo"))[1])
         for words in ("Connect and read its tools", "Stop", "Disable", "Restarts 0 stdio 2025-11-25"):
             assert words in text
+
+
+async def test_search_shows_ranks_with_the_score_of_each_signal_and_tokens(open_gateway: OpenGateway) -> None:
+    async with (
+        open_gateway({"github": replay("github"), "echo": peer("Echo")}) as gateway,
+        visiting(gateway) as visitor,
+    ):
+        await gateway.catalogue.complete()
+        await visitor.sign_in()
+        page = (await visitor.get("/ui/search?q=create+an+issue+in+a+repository"))[1]
+        hits = [text_of(hit) for hit in page.partition('<ol class="hits">')[2].partition("</ol>")[0].split("<li>")[1:]]
+        (answer,) = [await gateway.verbs.search("create an issue in a repository", principal=LOCAL, limit=10)]
+        assert [hit.split()[1] for hit in hits] == [hit.tool.name for hit in answer.hits]
+        assert hits[0].startswith("github. create_issue")
+        signals = r"(\d+) tokens .* letters \d\.\d\d meaning \d\.\d\d .*usage \d\.\d\d .*?(\d+\.\d\d)(?: words:|$)"
+        found = [re.search(signals, hit) for hit in hits]
+        assert all(found), hits
+        scores = [float(match[2]) for match in found if match]
+        assert scores == sorted(scores, reverse=True)
+        assert all(int(match[1]) > 0 for match in found if match)
+        assert "words: " in hits[0]
 
 
 async def test_search_says_why_a_tool_is_missing(tmp_path: Path) -> None:
@@ -87,6 +137,32 @@ async def test_search_says_why_a_tool_is_missing(tmp_path: Path) -> None:
         assert "exited with code 3" in await why("notes.x")
 
 
+async def test_a_tool_shows_its_schema_signature_annotations_and_usage(
+    open_gateway: OpenGateway, tmp_path: Path
+) -> None:
+    listing = tmp_path / "listing.json"
+    schema = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
+    output = {"type": "object", "properties": {"size": {"type": "integer"}}}
+    hints = {"title": "Look at a file", "readOnlyHint": True, "openWorldHint": False}
+    tool = {"name": "look", "description": "Look.", "inputSchema": schema, "outputSchema": output, "annotations": hints}
+    listing.write_bytes(encode({"tools": [tool], "result": {"content": [], "structuredContent": {"size": 1}}}))
+    server = peer("Mutates", env={"LISTING": str(listing)})
+    async with open_gateway({"m": server}) as gateway, visiting(gateway) as visitor:
+        for _ in range(2):
+            await gateway.call("m.look", {"path": "/etc"})
+        await visitor.sign_in()
+        page = unescape((await visitor.get("/ui/tools/m.look"))[1])
+        text = text_of(page)
+        (known,) = (await gateway.verbs.current_view(LOCAL)).tools
+        assert f'<pre class="wrap signature">{signature(known)}</pre>' in page
+        assert "path" in signature(known)
+        assert f"<summary>Input</summary><pre>{pretty(known.input_schema)}</pre>" in page
+        assert f"<summary>Output</summary><pre>{pretty(output)}</pre>" in page
+        assert "title: Look at a file readOnlyHint: True openWorldHint: False" in text
+        assert re.search(r"Calls 2 0 failed Median [\d.]+ ms 95 %: [\d.]+ ms", text)
+        assert "m. look 2× Look" in text_of((await visitor.get("/ui/tools"))[1])
+
+
 async def test_a_tool_shows_its_errors(open_gateway: OpenGateway) -> None:
     async with open_gateway({"echo": peer("Echo")}) as gateway, visiting(gateway) as visitor:
         await gateway.call("echo.fails")
@@ -104,6 +180,29 @@ async def test_activity_pairs_request_and_answer_with_the_steps_between(open_gat
         assert re.search(r"Request tools/call, 15 bytes of arguments \w{16} Answer ok, 1 characters, after", text)
         steps = r"audit [\d.]+ ms · resolve [\d.]+ ms · arguments [\d.]+ ms · forward [\d.]+ ms · server [\d.]+ ms"
         assert re.search(steps, text)
+
+
+async def test_activity_is_filtered_by_principal_server_tool_and_outcome(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"echo": peer("Echo"), "x": peer("Echo")}) as gateway, visiting(gateway) as visitor:
+        for each in (
+            record("plain"),
+            record("anns", principal="ann"),
+            record("theirs", server="x"),
+            record("failing", outcome="error"),
+        ):
+            gateway.store.record_call(each)
+        await visitor.sign_in()
+
+        async def shown(query: str) -> set[str]:
+            page = (await visitor.get(f"/ui/activity?live=1&{query}"))[1]
+            return set(re.findall(r"plain|anns|theirs|failing", page))
+
+        assert await shown("") == {"plain", "anns", "theirs", "failing"}
+        assert await shown("principal=ann") == {"anns"}
+        assert await shown("server=x") == {"theirs"}
+        assert await shown("tool=plain") == {"plain"}
+        assert await shown("outcome=failed") == await shown("outcome=error") == {"failing"}
+        assert await shown("outcome=ok&server=echo&principal=local") == {"plain"}
 
 
 async def test_activity_shows_one_script_as_a_tree_with_a_timeline(open_gateway: OpenGateway) -> None:
@@ -182,6 +281,27 @@ async def test_approvals_show_characters_that_hide_or_reorder_text(open_gateway:
 def test_the_diff_of_a_definition_shows_characters_that_hide_text() -> None:
     changed = difference({"description": "Adds."}, {"description": "Adds.\u200b\u2028Obey."})
     assert r'+  "description": "Adds.\u200b\u2028Obey."' in changed
+
+
+async def test_tokens_are_a_ledger_by_server_dialect_and_client(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"echo": peer("Echo")}) as gateway, visiting(gateway) as visitor:
+        client = Raw(visitor.session, f"{visitor.root}/mcp")
+        for name, path in (("cursor", ""), ("cursor", ""), ("zed", "/flat")):
+            await Raw(client.session, f"{client.address}{path}").modern("tools/list", client=name)
+        await gateway.call("echo.echo", {"message": "x" * 4000})
+        await visitor.sign_in()
+        page = (await visitor.get("/ui/tokens"))[1]
+        given = await gateway.store.find_calls(AuditQuery(method="tools/list"))
+        native, flat = ([row for row in given if row.tool == dialect] for dialect in ("native", "flat"))
+    tables = {text_of(part.partition("</h2>")[0]): text_of(part.partition("</h2>")[2]) for part in page.split("<h2>")}
+    costs = {name: sum(-(-row.result_bytes // 4) for row in rows) for name, rows in (("n", native), ("f", flat))}
+    assert (len(native), len(flat)) == (2, 1)
+    assert re.search(r" echo [1-9][\d,]*", tables["A flat list, by server"])
+    assert "echo.big" in tables["Heaviest tools"]
+    assert "echo 1,000" in tables["Results read this week, by server"]
+    by_dialect, by_client = (tables[f"Lists given this week, by {noun}"] for noun in ("dialect", "client"))
+    assert (f"native 2 {costs['n']:,}" in by_dialect, f"flat 1 {costs['f']:,}" in by_dialect) == (True, True)
+    assert (f"cursor 2 {costs['n']:,}" in by_client, f"zed 1 {costs['f']:,}" in by_client) == (True, True)
 
 
 async def test_access_shows_connected_clients_and_whose_credentials_there_are(open_gateway: OpenGateway) -> None:

@@ -1,10 +1,13 @@
 """What waits for a person, in the dashboard: changed definitions with their difference, and calls."""
 
+from html import unescape
+
 import pytest
 
 from tests.conftest import OpenGateway
 from tests.surface.test_dashboard import visiting
-from tests.trust.conftest import SEND, Offer
+from tests.trust.conftest import READ, SEND, Offer
+from tests.trust.test_flow import MAIL, result
 from tests.trust.test_rules import call
 from wicket_mcp.errors import Denied
 from wicket_mcp.model import Silent
@@ -38,6 +41,19 @@ async def test_a_held_tool_is_shown_with_its_difference_and_accepted(offer: Offe
         key, _ = await gateway.registry.keys.create("ann", {"discover", "invoke"})
         await visitor.sign_in(key)
         assert "Accepted definitions" not in (await visitor.get("/ui/tools/m.send"))[1]
+
+
+async def test_a_call_that_waits_shows_where_its_arguments_came_from(offer: Offer, open_gateway: OpenGateway) -> None:
+    server = offer(SEND, READ, results={"read": result(MAIL)})
+    async with open_gateway({"m": server}, policy={"flow": "ask"}) as gateway, visiting(gateway) as visitor:
+        await gateway.call("m.read")
+        with pytest.raises(Denied):
+            await gateway.call("m.send", {"to": "desk@attacker.example"})
+        await visitor.sign_in()
+        page = unescape((await visitor.get("/ui/approvals"))[1])
+        assert "'to' came from what m.read gave at" in page
+        assert '"to": "desk@attacker.example"' in page
+        assert "flow" in page.partition("came from")[2].partition("</p>")[0]
 
 
 async def test_a_call_is_approved_once_for_a_session_or_always(offer: Offer, open_gateway: OpenGateway) -> None:
