@@ -4,8 +4,8 @@
 
 Starts `wicket serve --http` several times on what a month of use leaves, runs `wicket dashboard` at once when it is
 ready, and three seconds later, and opens the link in Chromium. Then measures over HTTP what the gateway does between
-the request of a page and its answer. Bars: 1,000 ms from the link to the first paint, however early it is opened, and
-100 ms for the first page, also for the very first after a start. Exit status 1 when one is missed.
+the request of a page and its answer. Bars: 1,000 ms from the start of the command to the first paint, however early it
+is run, and 100 ms for the first page, also for the very first after a start. Exit status 1 when one is missed.
 """
 
 import argparse
@@ -40,7 +40,7 @@ from wicket_mcp.config.read.formats import load
 from wicket_mcp.model import JsonObject, Listing, Tool
 from wicket_mcp.store.model import AuditQuery, CallRecord, StoredListing
 from wicket_mcp.store.open import STATE_FILE, open_store
-from wicket_mcp.surface.guard import load_token
+from wicket_mcp.surface.owner_token import load_token
 from wicket_mcp.tasks import Tasks
 
 PAGE_BAR, PAINT_BAR = 100.0, 1000.0
@@ -198,18 +198,19 @@ def main() -> None:
     options = parser.parse_args()
     print(f"{description()}, load {load_average()}")
     paints, pages = asyncio.run(measure(options.runs, options.starts))
-    print(f"{'when the gateway is ready':30} {'command':>9} {'painted':>9} {'worst':>9}   ms")
+    print(f"{'when the gateway is ready':30} {'command':>9} {'painted':>9} {'together':>9} {'worst':>9}   ms")
     for waited, taken in paints.items():
-        commands, painted = zip(*taken, strict=True)
-        print(f"{waited:30} {statistics.median(commands):9.1f} {statistics.median(painted):9.1f} {max(painted):9.1f}")
+        together = [sum(both) for both in taken]
+        medians = " ".join(f"{statistics.median(times):9.1f}" for times in (*zip(*taken, strict=True), together))
+        print(f"{waited:30} {medians} {max(together):9.1f}")
     print(f"{'page':30} {'first':>9} {'median':>9} {'worst':>9}   ms")
     for page, taken in pages.items():
         later = taken[1:] or taken
         print(f"/ui{page:27} {taken[0]:9.1f} {statistics.median(later):9.1f} {max(later):9.1f}")
-    slowest = max(painted for taken in paints.values() for _, painted in taken)
+    slowest = max(sum(both) for taken in paints.values() for both in taken)
     overview = pages[""]
     page = max(overview[0], statistics.median(overview))
-    print(f"first paint: {slowest:.0f} ms of {PAINT_BAR:.0f}: {'holds' if slowest <= PAINT_BAR else 'MISSED'}")
+    print(f"to the first paint: {slowest:.0f} ms of {PAINT_BAR:.0f}: {'holds' if slowest <= PAINT_BAR else 'MISSED'}")
     print(f"first page: {page:.1f} ms of {PAGE_BAR:.0f}: {'holds' if page <= PAGE_BAR else 'MISSED'}")
     sys.exit(slowest > PAINT_BAR or page > PAGE_BAR)
 

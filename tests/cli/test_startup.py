@@ -9,6 +9,7 @@ from typer.main import get_command
 
 from tests.cli.shell import PATIENCE, Shell
 from tests.conftest import peer
+from tests.peers.postgres import free_port
 from wicket_mcp.cli import app
 from wicket_mcp.cli.verbs import VERBS
 from wicket_mcp.codec import encode
@@ -23,13 +24,13 @@ main()
 """
 
 
-def loaded(shell: Shell, *arguments: str) -> set[str]:
+def loaded(shell: Shell, *arguments: str, status: int = 0) -> set[str]:
     """Every module that has been imported when the command ends, by its full name."""
     command = [sys.executable, "-c", PROGRAM, *arguments]
     done = subprocess.run(
         command, cwd=shell.cwd, env=shell.environ, capture_output=True, text=True, timeout=PATIENCE, check=False
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == status, done.stderr
     return set(done.stderr.split())
 
 
@@ -65,6 +66,14 @@ def test_search_loads_no_room_that_it_does_not_enter(shell: Shell) -> None:
     words_and_numbers = {"wicket_mcp.scripts.languages"}
     assert {name for name in modules if name.startswith("wicket_mcp.scripts.")} <= words_and_numbers
     assert not packages(modules) & HEAVY
+
+
+def test_the_dashboard_is_opened_without_what_only_a_gateway_needs(shell: Shell) -> None:
+    (shell.cwd / "wicket.toml").write_text(f"[http]\nport = {free_port()}\n")
+    modules = loaded(shell, "dashboard", "--config", "wicket.toml", status=1)  # where nobody serves
+    assert "wicket_mcp.surface.owner_token" in modules
+    assert not {"wicket_mcp.surface.guard", "wicket_mcp.store", "wicket_mcp.identity"} & modules
+    assert not packages(modules) & (HEAVY | {"asyncio", "http", "ssl", "webbrowser", "numpy", "sqlite3"})
 
 
 def test_the_summary_of_every_verb_is_how_its_own_help_begins() -> None:

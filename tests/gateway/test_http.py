@@ -19,8 +19,9 @@ from tests.gateway.serving import ACCEPT, META, TOKEN, Command, Raw, raw_client,
 from tests.gateway.test_faults import gone
 from wicket_mcp.config.model.config import HttpConfig
 from wicket_mcp.errors import ConfigError
-from wicket_mcp.surface.guard import Guard, Rejected, check_exposure, load_token
+from wicket_mcp.surface.guard import Guard, Rejected, check_exposure
 from wicket_mcp.surface.http import RequestHeaders
+from wicket_mcp.surface.owner_token import load_token
 
 INITIALIZE: dict[str, Any] = {
     "jsonrpc": "2.0",

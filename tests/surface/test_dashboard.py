@@ -21,9 +21,10 @@ from wicket_mcp.observing import look_here, source_of
 from wicket_mcp.request import tool_call
 from wicket_mcp.store.model import AuditQuery, StoredGrant
 from wicket_mcp.surface.dashboard.lazy import LazyDashboard
+from wicket_mcp.surface.dashboard.links import LINK_LIFETIME, sign_link
 from wicket_mcp.surface.dashboard.mount import Dashboard
 from wicket_mcp.surface.dashboard.render import PAGES
-from wicket_mcp.surface.dashboard.sessions import LINK_LIFETIME, UiSessions, sign_link
+from wicket_mcp.surface.dashboard.sessions import UiSessions
 
 
 class Visitor:
@@ -298,7 +299,7 @@ async def test_a_visitor_who_leaves_does_not_stop_the_dashboard_from_being_loade
     open_gateway: OpenGateway,
 ) -> None:
     async with open_gateway({"echo": peer("Echo")}) as gateway:
-        source = source_of(gateway, look_here(gateway, list), lambda: "", list)
+        source = source_of(gateway, look_here(gateway, list), lambda: "", [])
         made: list[Dashboard] = []
 
         def make() -> Dashboard:

@@ -1,35 +1,34 @@
 """Opens an address in the user's browser: the configured command, `$BROWSER`, or the system's own. Never a shell."""
 
-import asyncio
 import os
 import shlex
 import shutil
+import subprocess
 import sys
 
 _SYSTEM = {"darwin": "open", "linux": "xdg-open"}
 _GRACE = 2.0  # seconds in which a command that cannot open anything says so
 
 
-async def open_browser(url: str, configured: str = "") -> bool:
+def open_browser(url: str, configured: str = "") -> bool:
     """Whether a browser was started with `url`, which must be a web address."""
     command = _command(configured)
     if not command or not url.startswith(("https://", "http://")):
         return False
     words = [word.replace("%s", url) for word in command] if any("%s" in word for word in command) else [*command, url]
     try:
-        process = await asyncio.create_subprocess_exec(
-            *words,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.DEVNULL,
+        process = subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
     except OSError:
         return False
     try:
-        async with asyncio.timeout(_GRACE):
-            return await process.wait() == 0
-    except TimeoutError:
+        return process.wait(_GRACE) == 0
+    except subprocess.TimeoutExpired:
         return True  # it runs, as a browser does
 
 

@@ -1,5 +1,6 @@
 """`wicket dashboard`: open the pages of a gateway that runs, signed in."""
 
+import socket
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,9 @@ from wicket_mcp.errors import Unavailable
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+_PATIENCE = 5.0
+_LONGEST_LINE = 1024
 
 
 def dashboard(
@@ -25,23 +29,22 @@ def dashboard(
 
     Example: wicket dashboard
     """
-    import webbrowser
-
-    from wicket_mcp.surface.dashboard.sessions import sign_link
-    from wicket_mcp.surface.guard import load_token
+    from wicket_mcp.cli.browser import open_browser
+    from wicket_mcp.surface.dashboard.links import sign_link
+    from wicket_mcp.surface.owner_token import load_token
 
     settings = read(config)
     token, _ = load_token(settings.state_path)
     host = settings.http.host if settings.http.host not in ("0.0.0.0", "::") else "127.0.0.1"  # noqa: S104  (compared)
     root = f"http://{f'[{host}]' if ':' in host else host}:{settings.http.port}"
-    if not _is_served(root) and not (root := _ask_daemon(settings.path)):
+    if not _is_served(host, settings.http.port) and not (root := _ask_daemon(settings.path)):
         raise Unavailable(
             "wicket",
             f"No gateway answers at http://{host}:{settings.http.port}, and no client has started a daemon.",
             hint="Start one: wicket serve --http",
         )
     link = f"{root}/ui/sign-in?code={sign_link(token)}"
-    if browser and sys.stdout.isatty() and webbrowser.open(link):
+    if browser and sys.stdout.isatty() and open_browser(link, settings.oauth.browser):
         note("The dashboard is open in your browser.")
     else:
         say(link)
@@ -57,12 +60,16 @@ def _ask_daemon(config: "Path | None") -> str:
     return ""
 
 
-def _is_served(root: str) -> bool:
-    from urllib.error import URLError
-    from urllib.request import urlopen
-
+def _is_served(host: str, port: int) -> bool:
+    """Whether a gateway answers there. Asked by hand: the standard library's HTTP client takes longer to load than all
+    the rest here.
+    """
     try:
-        with urlopen(f"{root}/healthz", timeout=5) as answer:  # noqa: S310  (our own address, http)
-            return answer.status == 200
-    except (URLError, OSError):
+        with socket.create_connection((host, port), _PATIENCE) as sock:
+            sock.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            answer = b""
+            while b"\r\n" not in answer and len(answer) < _LONGEST_LINE and (piece := sock.recv(1024)):
+                answer += piece
+        return answer.startswith(b"HTTP/1.1 200 ")
+    except OSError:
         return False

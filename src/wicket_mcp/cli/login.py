@@ -82,13 +82,14 @@ async def _sign_in(gateway: "Gateway", server: "ServerConfig") -> int:
 
 
 async def _visit(gateway: "Gateway", server: "ServerConfig") -> None:
+    import asyncio
     import platform
     from urllib.parse import urlsplit
 
     from wicket_mcp.cli.browser import open_browser
 
     pending = await gateway.accounts.sign_ins.begin(server, gateway.principal)
-    if await open_browser(pending.link, gateway.config.oauth.browser):
+    if await asyncio.to_thread(open_browser, pending.link, gateway.config.oauth.browser):
         note(
             f"Sign in to '{server.name}' in your browser. If none has opened, open this address:\n\n  {pending.link}\n"
         )

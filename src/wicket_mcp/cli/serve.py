@@ -149,7 +149,7 @@ async def _http(
     print_clients: bool,
 ) -> None:
     from wicket_mcp.app import Gateway, collect_seldom, run_until_signalled
-    from wicket_mcp.surface.guard import load_token
+    from wicket_mcp.surface.owner_token import load_token
     from wicket_mcp.surface.server import inherit_listener
     from wicket_mcp.workers import Inherited
 
@@ -177,7 +177,8 @@ async def _http(
 
 async def _workers(config: "Config", count: int, *, no_auth: bool, print_clients: bool) -> None:
     from wicket_mcp.app import run_until_signalled
-    from wicket_mcp.surface.guard import check_exposure, load_token
+    from wicket_mcp.surface.guard import check_exposure
+    from wicket_mcp.surface.owner_token import load_token
     from wicket_mcp.surface.server import address_of, inherit_listener, listen
     from wicket_mcp.workers import Master
 

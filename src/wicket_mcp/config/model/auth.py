@@ -71,7 +71,10 @@ class OauthConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     browser: Annotated[
         str,
-        Meta(description="Command that opens the address to sign in at. `$BROWSER`, or the system's, when empty."),
+        Meta(
+            description="Command that opens the address to sign in at, or the dashboard. `$BROWSER`, or the system's, "
+            "when empty."
+        ),
     ] = ""
     client_metadata_url: Annotated[
         str,

@@ -3,12 +3,10 @@
 A session lives in memory and remembers the token it began with, or the secret of a person's sign-in with a provider
 (`PERSON`). Either is checked again on every request, so revoking a key ends its sessions at once. When several
 processes serve one gateway, the cookie itself is the session, sealed with the keys that they share, so each of them can
-read it. Ended sessions and used links are recorded in the store for all of them. `wicket dashboard` creates links
-(`sign_link`), so that no token appears in a URL.
+read it. Ended sessions and used links (`links.py`) are recorded in the store for all of them.
 """
 
 import hashlib
-import hmac
 import secrets
 import time
 from collections import OrderedDict
@@ -18,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from wicket_mcp.store.base import GrantStore
 from wicket_mcp.store.model import StoredTicket
+from wicket_mcp.surface.dashboard.links import LINK_LIFETIME, is_signed
 
 if TYPE_CHECKING:
     from wicket_mcp.cluster.seal import Ring
@@ -27,7 +26,6 @@ ROOT = "/ui"
 PERSON = "person "
 """Prefix of a session's token that is the secret of a person's sign-in with a provider."""
 LIFETIME = 12 * 3600.0
-LINK_LIFETIME = 60
 MAX_SESSIONS = 1000
 _PURPOSE = "dashboard"
 
@@ -89,13 +87,7 @@ class UiSessions:
 
     async def take_link(self, code: str, token: str) -> bool:
         """Whether `code` was made from `token` recently and is used for the first time in any process."""
-        expires, _, tail = code.partition(".")
-        nonce, _, _ = tail.partition(".")
-        if not expires.isdecimal() or len(expires) > 12 or int(expires) < self._clock():
-            return False
-        if not hmac.compare_digest(_code(token, expires, nonce).encode(), code.encode("utf-8", "replace")):
-            return False
-        return await self._note("link", code, LINK_LIFETIME)
+        return is_signed(code, token, self._clock()) and await self._note("link", code, LINK_LIFETIME)
 
     async def _note(self, kind: str, text: str, life: float) -> bool:
         """Record something that happens only once; whether this was the first time."""
@@ -106,14 +98,3 @@ class UiSessions:
 
 def _digest(kind: str, text: str) -> bytes:
     return hashlib.sha256(f"{_PURPOSE} {kind} {text}".encode("utf-8", "replace")).digest()
-
-
-def sign_link(token: str, now: float | None = None) -> str:
-    """A code that opens the dashboard once, within a minute, for the holder of the gateway's token."""
-    expires = int((time.time() if now is None else now) + LINK_LIFETIME)
-    return _code(token, str(expires), secrets.token_hex(16))
-
-
-def _code(token: str, expires: str, nonce: str) -> str:
-    signed = hmac.digest(token.encode(), f"dashboard {expires} {nonce}".encode(), "sha256").hex()
-    return f"{expires}.{nonce}.{signed}"
