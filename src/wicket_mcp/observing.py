@@ -10,15 +10,28 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from msgspec import to_builtins
+from msgspec.structs import replace
+
 from wicket_mcp.catalog.listing import fingerprint
 from wicket_mcp.catalog.snapshot import Snapshot, changed_tools
 from wicket_mcp.errors import ConfigError
-from wicket_mcp.model import Principal, Tool
+from wicket_mcp.model import JsonObject, Principal, Tool
 from wicket_mcp.reload import read_again
 from wicket_mcp.store.model import CallRecord, StoredPin
 from wicket_mcp.surface.admission import Admission
+from wicket_mcp.surface.neighbours import Gate, Neighbours, Question
 from wicket_mcp.surface.sessions import Sessions
-from wicket_mcp.surface.under_way import ConnectedClient, Glimpse, Here, Load, merge
+from wicket_mcp.surface.under_way import (
+    LOOK_BESIDE,
+    LOOK_BEYOND,
+    LOOK_WITHIN,
+    ConnectedClient,
+    Glimpse,
+    Here,
+    Load,
+    merge,
+)
 from wicket_mcp.tasks import Tasks
 from wicket_mcp.telemetry.loop_lag import LoopLag
 from wicket_mcp.telemetry.metrics import Metrics, Reading, Values
@@ -101,14 +114,10 @@ def _read_upstreams(gateway: "Gateway") -> Iterable[Reading]:
         yield "wicket_upstream_up", (server,), float(load is not None and load.state == "ready")
         yield "wicket_upstream_breaker_open", (server,), float(load is not None and load.state == "broken")
         own = None if load is None or load.relayed else load  # the member that runs a server counts for all
-        yield "wicket_upstream_restarts_total", (server,), own.restarts if own else 0
         yield "wicket_upstream_in_flight", (server,), own.calls if own else 0
         yield "wicket_upstream_waiting", (server,), own.waiting if own else 0
-        yield (
-            "wicket_upstream_strays_total",
-            (server,),
-            0 if load is not None and load.relayed else gateway.pool.strays(server),
-        )
+        yield "wicket_upstream_restarts_total", (server,), gateway.pool.restarts(server)
+        yield "wicket_upstream_strays_total", (server,), gateway.pool.strays(server)
 
 
 def _read_gateway(gateway: "Gateway", sessions: Sessions, lag: LoopLag, admission: Admission) -> Iterable[Reading]:
@@ -193,22 +202,65 @@ def limit_tools(values: Values) -> Values:
 
 
 class Others(Protocol):
-    """The other members of a gateway that has several, or the daemons beside it."""
+    """The other members of a gateway that has several, or its neighbours on this machine."""
 
-    async def look_around(self, principal: Principal, server: str = "") -> Sequence[Glimpse]: ...
+    async def look_around(
+        self, principal: Principal, server: str = "", within: float = LOOK_WITHIN
+    ) -> Sequence[Glimpse]: ...
 
     async def stop_elsewhere(self, server: str, principal: Principal) -> None: ...
+
+
+class Surroundings:
+    """The other processes that a gateway over HTTP shows, and what it reports to them.
+
+    A page asks the members and the neighbours. A neighbour that asks us knows no replicas on other machines, so we ask
+    them for it; a replica knows no neighbours of ours. Workers are each other's neighbours: nobody must ask for them.
+    """
+
+    def __init__(self, gateway: "Gateway", here: Here, members: Others | None, *, has_workers: bool) -> None:
+        self._gateway = gateway
+        self._here = here
+        self._replicas = None if has_workers else members
+        state = gateway.config.state_path
+        self.gate = Gate(state, self._answer)
+        self._neighbours = Neighbours(state, self.gate.path, alone=True)
+        self.others: Sequence[Others] = [self._neighbours, *filter(None, [members])]
+
+    async def look_for_member(self, principal: Principal, server: str) -> Glimpse:
+        glimpse = self._here.look(principal, server)
+        if self._replicas is None:
+            return glimpse
+        return replace(glimpse, beside=tuple(await self._neighbours.look_around(principal, server, LOOK_BESIDE)))
+
+    async def stop_for_member(self, server: str, principal: Principal) -> None:
+        await stop_server(self._gateway, server)
+        if self._replicas is not None:
+            await self._neighbours.stop_elsewhere(server, principal)
+
+    async def _answer(self, question: Question) -> JsonObject:
+        asker, server = question.asker, question.server
+        replicas = None if question.alone else self._replicas
+        if not question.stop:
+            glimpse = self._here.look(asker, server)
+            beside = () if replicas is None else await replicas.look_around(asker, server, LOOK_BEYOND)
+            return to_builtins(replace(glimpse, beside=tuple(beside)))
+        if asker.may("admin"):
+            await stop_server(self._gateway, server)
+            if replicas is not None:
+                await replicas.stop_elsewhere(server, asker)
+        return {}
 
 
 def source_of(
     gateway: "Gateway",
     here: Here,
     address: Callable[[], str],
-    others: Callable[[], Iterable[Others]],
+    others: Sequence[Others],
     *,
     needs_token: bool = True,
 ) -> "Source":
-    """The gateway as the dashboard sees it; `others` returns where the other members and the daemons are asked."""
+    """The gateway as the dashboard sees it, together with the `others`."""
     from wicket_mcp.identity.grants import Grants  # noqa: PLC0415  (for those who open it)
     from wicket_mcp.identity.holders import CredentialHolders  # noqa: PLC0415
     from wicket_mcp.surface.dashboard.source import Source  # noqa: PLC0415
@@ -224,7 +276,7 @@ def source_of(
         await gateway.accounts.give(catalogue.servers[server], principal, keys)
 
     async def under_way(principal: Principal, server: str = "") -> Glimpse:
-        elsewhere = await asyncio.gather(*(part.look_around(principal, server) for part in others()))
+        elsewhere = await asyncio.gather(*(part.look_around(principal, server) for part in others))
         return merge([here.look(principal, server), *(glimpse for glimpses in elsewhere for glimpse in glimpses)])
 
     async def pins(tool: Tool) -> Sequence[StoredPin]:
@@ -234,7 +286,7 @@ def source_of(
 
     async def stop(server: str, principal: Principal) -> None:
         await stop_server(gateway, server)
-        for part in others():
+        for part in others:
             await part.stop_elsewhere(server, principal)
 
     async def enable(server: str, enabled: bool) -> None:

@@ -35,8 +35,8 @@ from wicket_mcp.surface.protocol import Protocol
 from wicket_mcp.surface.replica_router import ReplicaRouter
 from wicket_mcp.surface.result_page import PATH as RESULTS
 from wicket_mcp.surface.result_page import read as read_result
+from wicket_mcp.surface.under_way import LOOK_WITHIN, STOP, Glimpse, read
 from wicket_mcp.surface.under_way import PATH as UNDER_WAY
-from wicket_mcp.surface.under_way import STOP, Glimpse, read
 from wicket_mcp.upstream.era import BEHIND
 from wicket_mcp.upstream.events import UpstreamEvent
 from wicket_mcp.upstream.lock_ownership import LockOwnership
@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from wicket_mcp.cluster.members import Members
     from wicket_mcp.surface.sessions import Sessions
 
-LOOK_WITHIN = 0.5
-"""Seconds in which another member must report its activity or state; a page does not wait longer."""
 FIND_WITHIN = 3.0
 """Seconds in which another member must return a stored result."""
 COMPARE_EVERY = 1.0
@@ -198,9 +196,9 @@ class Replicas:
         owned = Owned(self._epoch, self._locate, self._discover, self._gateway.forward, self._listen, self._watch)
         return OwnedServers(owned, protocol, max_message, self._links)
 
-    async def look_around(self, principal: Principal, server: str = "") -> list[Glimpse]:
+    async def look_around(self, principal: Principal, server: str = "", within: float = LOOK_WITHIN) -> list[Glimpse]:
         """The activity at the other members; one that does not answer quickly is left out."""
-        answers = await self.ask_all(f"{UNDER_WAY}?{urlencode({'server': server})}", principal)
+        answers = await self.ask_all(f"{UNDER_WAY}?{urlencode({'server': server})}", principal, within)
         return [read(answer) for answer in answers.values() if answer is not None]
 
     async def ask_workers(self, path: str) -> Mapping[str, Any]:
@@ -209,10 +207,10 @@ class Replicas:
             await self.members.look()
         return await self.ask_all(path, GATEWAY)
 
-    async def ask_all(self, path: str, principal: Principal) -> Mapping[str, Any]:
+    async def ask_all(self, path: str, principal: Principal, within: float = LOOK_WITHIN) -> Mapping[str, Any]:
         """The answers of the other members by their ids; None for one that does not answer quickly."""
         others = self._others()
-        answers = await asyncio.gather(*(self.relay.fetch(member, path, principal, LOOK_WITHIN) for member in others))
+        answers = await asyncio.gather(*(self.relay.fetch(member, path, principal, within) for member in others))
         return {member.id: answer for member, answer in zip(others, answers, strict=True)}
 
     async def stop_elsewhere(self, server: str, principal: Principal) -> None:

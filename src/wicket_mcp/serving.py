@@ -15,17 +15,17 @@ from msgspec.structs import replace
 
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.dialects import factory
-from wicket_mcp.observing import clients_of, limit_tools, look_here, observe, source_of, stop_server
+from wicket_mcp.observing import Surroundings, clients_of, limit_tools, look_here, observe, source_of
 from wicket_mcp.rooms import profile_name
 from wicket_mcp.surface.admission import Admission
 from wicket_mcp.surface.asgi import App, Health, Mount
 from wicket_mcp.surface.callback import Callback
 from wicket_mcp.surface.cards import Cards
-from wicket_mcp.surface.daemons import Daemons
 from wicket_mcp.surface.dashboard.lazy import LazyDashboard, Preparable
 from wicket_mcp.surface.dashboard.sessions import UiSessions
 from wicket_mcp.surface.guard import Guard, check_exposure
 from wicket_mcp.surface.metrics import PEER_PATH, MetricsPage, PeerMetricsPage, WorkerMetrics
+from wicket_mcp.surface.neighbours import Neighbours
 from wicket_mcp.surface.rest import Rest
 from wicket_mcp.surface.result_page import ResultPage
 from wicket_mcp.surface.server import LAST_CALL, Server, address_of, listen, listen_beside
@@ -81,6 +81,8 @@ async def serve_http(
         front.lag.start()
         serving = gateway.tasks.start(server.serve([sock] if inner is None else [sock, inner]), "http", awaited=True)
         front.serve_at(address_of(sock))
+        await front.around.gate.open()
+        ending.push_async_callback(front.around.gate.close)
         if metrics is not None:
             beside = ending.enter_context(closing(listen(*metrics, shared=workers is not None)))
             ending.push_async_callback(_serve_metrics(gateway, front, beside))
@@ -125,8 +127,8 @@ async def serve_dashboard(
     def make() -> Preparable:
         from wicket_mcp.surface.dashboard.mount import Dashboard  # noqa: PLC0415  (for those who open it)
 
-        daemons = Daemons(gateway.config.state_path, daemon)
-        source = source_of(gateway, here, lambda: f"http://{http.host}:{http.port}/mcp", lambda: [daemons])
+        neighbours = Neighbours(gateway.config.state_path, daemon, alone=False)
+        source = source_of(gateway, here, lambda: f"http://{http.host}:{http.port}/mcp", [neighbours])
         return Dashboard(source, ui_sessions, app.identify, token, lambda: None)
 
     guard = Guard(replace(http, host=listener.getsockname()[0]), token, gateway.registry.keys)
@@ -202,7 +204,8 @@ class Front:
         audit = gateway.audit
         self._ui_sessions = UiSessions(gateway.store, ring=replicas.ring if replicas else None)
         self._here = look_here(gateway, lambda: clients_of(sessions))
-        self._under_way = UnderWayPage(self._here, partial(stop_server, gateway))
+        self.around = Surroundings(gateway, self._here, replicas, has_workers=workers is not None)
+        self._under_way = UnderWayPage(self.around.look_for_member, self.around.stop_for_member)
         self._sign_in = SignIn(
             gateway.config,
             self._protocols.keys(),
@@ -308,6 +311,5 @@ class Front:
             return f"{(self._gateway.config.http.public_url or self.address).rstrip('/')}/mcp"
 
         needs_token = self._token is not None
-        others = [Daemons(self._gateway.config.state_path), *filter(None, [self._replicas])]
-        source = source_of(self._gateway, self._here, address, lambda: others, needs_token=needs_token)
+        source = source_of(self._gateway, self._here, address, self.around.others, needs_token=needs_token)
         return Dashboard(source, self._ui_sessions, self.app.identify, self._token, lambda: self._sign_in.people)

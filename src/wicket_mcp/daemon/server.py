@@ -23,7 +23,7 @@ from wicket_mcp.app import Gateway
 from wicket_mcp.codec import encode
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.errors import ConfigError, WicketError
-from wicket_mcp.model import JsonObject, Principal
+from wicket_mcp.model import JsonObject
 from wicket_mcp.rooms import profile_name
 from wicket_mcp.shim.finding import CannotShare, check_peer
 from wicket_mcp.shim.identity import SEPARATOR, installation
@@ -135,16 +135,15 @@ class Daemon:
     def _look(self, text: str) -> JsonObject:
         """What happens here, for the dashboard of another gateway with the same state; empty for any other."""
         from wicket_mcp.observing import look_here, stop_server  # noqa: PLC0415  (for those who open one)
-        from wicket_mcp.surface.daemons import read_question  # noqa: PLC0415
+        from wicket_mcp.surface.neighbours import read_question  # noqa: PLC0415
 
-        question = read_question(text)
-        if question is None or question.state != str(self._gateway.config.state_path):
+        question = read_question(text, self._gateway.config.state_path)
+        if question is None:
             return {}
-        principal = Principal(question.principal, frozenset(question.scopes))
         if not question.stop:
             here = look_here(self._gateway, self._list_clients)
-            return to_builtins(here.look(principal, question.server))
-        if principal.may("admin"):
+            return to_builtins(here.look(question.asker, question.server))
+        if question.asker.may("admin"):
             self._tasks.start(stop_server(self._gateway, question.server), f"stop {question.server}")
         return {}
 
@@ -152,7 +151,7 @@ class Daemon:
         """The address of the dashboard, which is served once somebody asks for it, on this machine only."""
         if not self._dashboard:
             from wicket_mcp.serving import serve_dashboard  # noqa: PLC0415  (for those who open it)
-            from wicket_mcp.surface.guard import load_token  # noqa: PLC0415
+            from wicket_mcp.surface.owner_token import load_token  # noqa: PLC0415
             from wicket_mcp.surface.server import address_of, listen  # noqa: PLC0415
 
             token, _ = load_token(self._gateway.config.state_path)

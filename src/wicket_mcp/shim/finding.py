@@ -31,7 +31,7 @@ class CannotShare(Exception):
 def find_or_start(identity: Identity) -> int:
     """A descriptor connected to the daemon, which is started if needed. Raises CannotShare."""
     try:
-        _prepare(identity.folder)
+        prepare_folder(identity.folder)
         path = identity.path("sock")
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
@@ -77,7 +77,7 @@ def check_peer(sock: "_socket.socket") -> None:
         raise CannotShare(f"the other end belongs to user {uid}")
 
 
-def _prepare(folder: str) -> None:
+def prepare_folder(folder: str) -> None:
     """Create a folder that only this user can enter. Raises CannotShare, OSError."""
     try:
         os.makedirs(folder, 0o700)

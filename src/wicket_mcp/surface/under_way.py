@@ -2,16 +2,19 @@
 
 `GET /_replica/under-way` returns our part to another member, which vouches for the principal; no one else is answered.
 `POST /_replica/stop/NAME` stops a server here. A principal without `admin` sees only its own requests, questions and
-clients, in every process. Mounted when there are replicas or workers.
+clients, in every process. Mounted when there are replicas or workers. A process may be reached in several ways: as a
+replica, and as a neighbour on its machine (`neighbours.py`). `merge` counts each once.
 """
 
+import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import Any
 from urllib.parse import parse_qsl
 
 from msgspec import Struct, ValidationError, convert, to_builtins
+from msgspec.structs import replace
 
 from wicket_mcp.calls.audit import Audit
 from wicket_mcp.model import JsonObject, Principal, as_text
@@ -21,7 +24,14 @@ from wicket_mcp.surface.http import Receive, RequestHeaders, Scope, Send, send_j
 
 PATH = "/_replica/under-way"
 STOP = "/_replica/stop/"
+LOOK_WITHIN = 0.5
+"""Seconds in which another process must report its activity; a page does not wait longer."""
+LOOK_BEYOND = 0.35
+"""The same for the replicas of a process that is asked itself,"""
+LOOK_BESIDE = 0.2
+"""and for the neighbours of such a replica."""
 _PEER = b"wicket-peer"
+_PROCESS = secrets.token_hex(8)
 _LIVELIEST = ("ready", "starting", "restarting", "broken", "waiting", "stopping")
 """States, the one that says most about a server first."""
 _MAX_WORDS = 300
@@ -76,7 +86,7 @@ class Load(Struct, frozen=True):
 
     def __add__(self, other: "Load") -> "Load":
         if self.relayed != other.relayed:
-            return other if self.relayed else self
+            return replace(other if self.relayed else self, restarts=self.restarts + other.restarts)
         first, second = (self, other) if _rank(self.state) <= _rank(other.state) else (other, self)
         return Load(
             self.calls + other.calls,
@@ -104,6 +114,10 @@ class Glimpse(Struct, frozen=True):
     """Audit records that could not be stored."""
     stderr: tuple[str, ...] = ()
     """The last lines of the server that was asked about."""
+    process: str = ""
+    """Which process this is."""
+    beside: "tuple[Glimpse, ...]" = ()
+    """What those reported whom it has asked in turn."""
 
 
 class Here(Struct, frozen=True):
@@ -130,6 +144,7 @@ class Here(Struct, frozen=True):
             tuple(client for client in self.clients() if may_see(client.principal)),
             self.lost(),
             tuple(self.stderr(server)) if server and is_admin else (),
+            f"{_PROCESS} {id(self.audit)}",
         )
 
     def _requests(self) -> list[UnderWay]:
@@ -162,8 +177,15 @@ def _describe_progress(params: JsonObject) -> str:
     return ": ".join(filter(None, (count, message)))
 
 
+def _unfold(glimpses: Iterable[Glimpse]) -> Iterator[Glimpse]:
+    for glimpse in glimpses:
+        yield glimpse
+        yield from _unfold(glimpse.beside)
+
+
 def merge(glimpses: Sequence[Glimpse]) -> Glimpse:
-    """The activity of all processes, longest running first."""
+    """The activity of all processes, each counted once, longest running first."""
+    glimpses = list({glimpse.process or str(id(glimpse)): glimpse for glimpse in _unfold(glimpses)}.values())
     loads: dict[str, list[Load]] = {}
     for glimpse in glimpses:
         for server, load in glimpse.loads.items():
@@ -187,13 +209,17 @@ def read(answer: Any) -> Glimpse:
         return Glimpse()
 
 
+Look = Callable[[Principal, str], Awaitable[Glimpse]]
+"""What a principal may see of a process; with the last lines on stderr of a server."""
+
+
 class UnderWayPage:
-    """A Mount, for the other members. `stop` stops a server in this process."""
+    """A Mount, for the other members. `look` returns what happens here, `stop` stops a server."""
 
     authentication: Authentication = "required"
 
-    def __init__(self, here: Here, stop: Callable[[str], Awaitable[None]]) -> None:
-        self._here = here
+    def __init__(self, look: Look, stop: Callable[[str, Principal], Awaitable[None]]) -> None:
+        self._look = look
         self._stop = stop
 
     def serves(self, path: str) -> bool:
@@ -208,9 +234,9 @@ class UnderWayPage:
             await send_json(send, 404, {"error": "Nothing is served at this path. MCP is at /mcp."})
         elif path == PATH:
             query = dict(parse_qsl(scope.get("query_string", b"").decode("latin-1"), max_num_fields=5))
-            await send_json(send, 200, to_builtins(self._here.look(principal, query.get("server", ""))))
+            await send_json(send, 200, to_builtins(await self._look(principal, query.get("server", ""))))
         elif not principal.may("admin"):
             await send_json(send, 403, {"error": "Only administrators stop servers."})
         else:
-            await self._stop(path.removeprefix(STOP))
+            await self._stop(path.removeprefix(STOP), principal)
             await send_json(send, 200, {})

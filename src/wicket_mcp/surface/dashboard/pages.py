@@ -40,7 +40,7 @@ from wicket_mcp.surface.dashboard.parts import (
 )
 from wicket_mcp.surface.dashboard.settings import clients_of, sections_of
 from wicket_mcp.surface.dashboard.source import Source
-from wicket_mcp.surface.under_way import Load
+from wicket_mcp.surface.under_way import Glimpse, Load
 from wicket_mcp.telemetry.log import escape
 from wicket_mcp.trust.always import render
 from wicket_mcp.trust.pins import difference
@@ -68,7 +68,8 @@ class Pages:
 
     async def overview(self, principal: Principal, params: Asked) -> JsonObject:
         now = time.time()
-        servers = await self._servers(principal)
+        glimpse = await self.source.under_way(principal, "")
+        servers = await self._servers(principal, glimpse)
         totals = await self.source.store.call_totals(now - DAY, 3600.0, limit_to(principal))
         calls, failed = sum(t.calls for t in totals), sum(t.failed for t in totals)
         saved = await self._savings(principal, now)
@@ -82,7 +83,7 @@ class Pages:
             "chart": (chart := draw_hours(totals, now)),
             "most_in_an_hour": max(bar.calls for bar in chart),
             "saved": saved,
-            "needs": await self._needs(principal, servers, now),
+            "needs": await self._needs(principal, servers, glimpse.lost, now),
             "failures": await self.source.store.find_calls(
                 AuditQuery(principal=limit_to(principal), outcome="failed", since=now - DAY, limit=6)
             ),
@@ -99,7 +100,7 @@ class Pages:
         for total in counts:
             calls[total.server] += total.calls
             failed[total.server] += total.failed
-        servers = await self._servers(principal)
+        servers = await self._servers(principal, await self.source.under_way(principal, ""))
         disabled = [server.name for server in self.source.config().servers if not server.enabled]
         return {
             "servers": servers,
@@ -113,7 +114,8 @@ class Pages:
         verbs = self.source.verbs()
         view = await verbs.current_view(principal)
         config = view.server(name)
-        (status,) = [row for row in await self._servers(principal, config.name) if row["name"] == config.name]
+        glimpse = await self.source.under_way(principal, config.name)
+        (status,) = [row for row in await self._servers(principal, glimpse) if row["name"] == config.name]
         listing = view.listings.get(config.name)
         records = await self.source.store.find_calls(
             AuditQuery(principal=limit_to(principal), server=config.name, since=time.time() - DAY, limit=SAMPLE)
@@ -124,7 +126,7 @@ class Pages:
             "tools": [(tool, signature(tool)) for tool in view.by_server.get(config.name, ())[:500]],
             "keys": self._gateway_keys(principal, config.name),
             "own_keys": own_keys(config),
-            "stderr": status["stderr"],
+            "stderr": glimpse.stderr,
             "activity": by_server(records).get(config.name),
             "records": records[:20],
         }
@@ -338,10 +340,9 @@ class Pages:
 
     # Parts of several pages
 
-    async def _servers(self, principal: Principal, stderr_of: str = "") -> list[JsonObject]:
-        """Every server, as all processes see it; with the last lines on stderr of one."""
+    async def _servers(self, principal: Principal, glimpse: Glimpse) -> list[JsonObject]:
+        """Every server, as all processes see it."""
         signed_out = await self.source.signed_out(principal)
-        glimpse = await self.source.under_way(principal, stderr_of)
         servers: list[JsonObject] = []
         for status in await self.source.verbs().servers(principal):
             load = glimpse.loads.get(status.name, Load())
@@ -362,7 +363,6 @@ class Pages:
                     "calls": load.calls,
                     "waiting": load.waiting,
                     "restarts": load.restarts,
-                    "stderr": glimpse.stderr if status.name == stderr_of else (),
                 }
             )
         return servers
@@ -376,7 +376,7 @@ class Pages:
         return {name: is_present for name, is_present in keys.items() if name not in own}
 
     async def _needs(
-        self, principal: Principal, servers: Sequence[JsonObject], now: float
+        self, principal: Principal, servers: Sequence[JsonObject], lost: int, now: float
     ) -> list[tuple[str, str, str]]:
         """What needs a person's attention: what, why, and where to go."""
         needs = [
@@ -402,7 +402,7 @@ class Pages:
             for question in await self.source.approvals.approvals(now):
                 if not question.approved_by:
                     needs.append(("A call waits for approval", question.words, "/ui/approvals"))
-            if lost := (await self.source.under_way(principal, "")).lost:
+            if lost:
                 needs.append(("Audit records were lost", f"{lost} since the gateway started.", "/ui/activity"))
         return needs
 
