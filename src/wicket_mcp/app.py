@@ -26,6 +26,7 @@ from wicket_mcp.catalog.snapshot import Snapshot, changed_tools
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.config.read.formats import load
 from wicket_mcp.errors import ConfigError, WicketError
+from wicket_mcp.extensions import unknown
 from wicket_mcp.library import Library
 from wicket_mcp.model import (
     API_KEY_PREFIX,
@@ -48,7 +49,7 @@ from wicket_mcp.spelling import count_of
 from wicket_mcp.store.audit_file import AuditFile
 from wicket_mcp.store.base import Store
 from wicket_mcp.store.open import open_state
-from wicket_mcp.surface.feed import Feed
+from wicket_mcp.surface.feed import Announcement, Feed
 from wicket_mcp.surface.held_calls import HeldCalls, Seal
 from wicket_mcp.surface.local_tasks import LocalTasks
 from wicket_mcp.surface.outbox import Counters
@@ -375,15 +376,26 @@ class Gateway(Library):
         if event.method == "notifications/message":
             self.audit.hear(event.server, event.params["level"], event.params["data"])
             return
-        if event.method.endswith("/list_changed"):
-            config = self.pool.config(event.server)
-            self._notices.hear(event, shared=not event.session and config is not None and not config.is_per_user)
-        super()._on_event(event)
-        self.watches.hear(event)
+        if event.audience is not None:
+            self._announce(event, event.audience)
+        else:
+            if event.method.endswith("/list_changed"):
+                config = self.pool.config(event.server)
+                self._notices.hear(event, shared=not event.session and config is not None and not config.is_per_user)
+            super()._on_event(event)
+            self.watches.hear(event)
         for hear in self.on_event:
             hear(event)
         if self.tracing is not None:
             self.tracing.hear(event.method, (event.server, event.session, event.principal.name))
+
+    def _announce(self, event: UpstreamEvent, audience: str) -> None:
+        """Tell clients that declare an extension of the server what it says by it."""
+        listing, config = self.catalogue.now.listings.get(event.server), self.pool.config(event.server)
+        extensions = frozenset(unknown(listing.capabilities)) if listing is not None else frozenset[str]()
+        if extensions and config is not None:
+            owner = audience or (event.principal.name if config.is_per_user else "")
+            self.feed.announce(Announcement(event.server, event.session, owner, extensions, event.method, event.params))
 
     def _publish_changes(self, old: Snapshot, new: Snapshot) -> None:
         kinds: list[Changed] = []

@@ -25,6 +25,16 @@ APP_MARK = "wicket/app"
 (`surface/app_methods.py`).
 """
 
+PROTOCOL_EVENTS = frozenset(
+    f"notifications/{event}"
+    for event in (
+        *("initialized", "cancelled", "progress", "message", "elicitation/complete", "subscriptions/acknowledged"),
+        *("tools/list_changed", "prompts/list_changed", "resources/list_changed", "resources/updated"),
+        *("roots/list_changed", "skills/list_changed", "groups/list_changed", "tasks", "tasks/status"),
+    )
+)
+"""Notifications that the protocol or an extension known to Wicket defines."""
+
 OURS: Mapping[str, JsonObject] = {
     UI: {"mimeTypes": [APP_TYPE]},
     TASKS: {},

@@ -37,6 +37,7 @@ from wicket_mcp.surface.result_page import PATH as RESULTS
 from wicket_mcp.surface.result_page import read as read_result
 from wicket_mcp.surface.under_way import LOOK_WITHIN, STOP, Glimpse, read
 from wicket_mcp.surface.under_way import PATH as UNDER_WAY
+from wicket_mcp.upstream.announcements import address_to
 from wicket_mcp.upstream.era import BEHIND
 from wicket_mcp.upstream.events import UpstreamEvent
 from wicket_mcp.upstream.lock_ownership import LockOwnership
@@ -259,7 +260,11 @@ class Replicas:
         alone = config is not None and config.is_per_user
 
         def take(event: UpstreamEvent) -> None:
-            if event.server == server and (not alone or event.principal.name == principal.name):
+            if event.server != server or (alone and event.principal.name != principal.name):
+                return
+            if event.audience is not None:
+                hear(event.method, address_to(event.audience, event.params))
+            elif event.method.startswith("notifications/"):
                 hear(event.method, event.params)
 
         self._gateway.on_event.append(take)

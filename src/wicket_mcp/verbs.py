@@ -253,8 +253,7 @@ class Verbs:
             notification=notification,
             span=Span(arguments=sent),
         )
-        result = await self._pipeline(request)
-        return self.addresses.rewrite_unknown(result.body, result.request.server)
+        return (await self._pipeline(request)).body
 
     async def follow(
         self,

@@ -1,6 +1,7 @@
 """What did not run is sent again, once and unseen; what may have run never is. The server counts what it executes."""
 
 import asyncio
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
@@ -10,6 +11,9 @@ import pytest
 from tests.conftest import OpenGateway, peer
 from tests.gateway.serving import raw_client, serve_http
 from tests.peers.counting_servers import (
+    AsksNewcomersToWait,
+    AsksNewcomersToWaitInModernEra,
+    AsksNewcomersToWaitOverSse,
     AsksToWait,
     AsksToWaitInModernEra,
     AsksToWaitOverSse,
@@ -157,3 +161,43 @@ async def test_who_cannot_wait_that_long_is_told_how_long(
         assert least <= wait <= most
         assert f"{wait:.0f} seconds" in answer["result"]["content"][0]["text"]
         assert (server.turned_away, server.executed) == (1, [])
+
+
+Newcomer = Callable[[int, str, int], AsksNewcomersToWait | AsksNewcomersToWaitOverSse]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        lambda *asked: AsksNewcomersToWait("initialize", *asked),
+        lambda *asked: AsksNewcomersToWait("server/discover", *asked),
+        lambda *asked: AsksNewcomersToWait("notifications/initialized", *asked),
+        lambda *asked: AsksNewcomersToWaitInModernEra("server/discover", *asked),
+        AsksNewcomersToWaitOverSse,
+    ],
+    ids=["initialize", "first request", "initialized", "modern", "sse"],
+)
+@pytest.mark.parametrize("status", [429, 503])
+async def test_a_server_too_busy_to_connect_to_is_asked_again_when_it_says_so(
+    open_gateway: OpenGateway, status: int, kind: Newcomer
+) -> None:
+    async with kind(status, "0", 4) as server, open_gateway({"x": {"url": server.url}}) as gateway:
+        body = await gateway.call("x.echo", {"message": "patience"})
+        assert body["content"][0]["text"] == "patience"
+        assert (server.turned_away, server.executed) == (4, ["patience"])
+        assert gateway.pool.state("x") == (State.READY, "")
+
+
+async def test_who_cannot_wait_to_connect_is_told_how_long_and_the_server_is_left_alone(
+    open_gateway: OpenGateway,
+) -> None:
+    async with (
+        AsksNewcomersToWait("initialize", 503, "200", times=9) as server,
+        open_gateway({"x": {"url": server.url}}) as gateway,
+    ):
+        for _ in range(4):
+            with pytest.raises(Unavailable, match="HTTP 503") as told:
+                await gateway.pool.start("x")
+            assert told.value.retry_after is not None
+            assert 100 < told.value.retry_after <= 200
+        assert server.turned_away == 1

@@ -116,6 +116,58 @@ class AsksToWaitInModernEra(InModernEra, AsksToWait):
     pass
 
 
+class AsksNewcomersToWait(CountingServer):
+    """Turns the first `times` requests of a method that begins a connection away, and says when to come back."""
+
+    def __init__(self, method: str, status: int, seconds: str, times: int) -> None:
+        super().__init__()
+        self._method, self._status, self._seconds, self._times = method, status, seconds, times
+        self.turned_away = 0
+
+    async def answer(self, request: Received, writer: asyncio.StreamWriter) -> None:
+        if request.rpc_method == self._method and self.turned_away < self._times:
+            self.turned_away += 1
+            send(writer, self._status, "", b"", Retry_After=self._seconds)
+        else:
+            await super().answer(request, writer)
+
+
+class Announces(InModernEra):
+    """Declares `com.example/tally`. Who sends it the notification `com.example/poke` is told, over the stream of a
+    subscription, what its parameter `say` holds.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.listeners: list[tuple[Received, asyncio.StreamWriter]] = []
+
+    async def answer(self, request: Received, writer: asyncio.StreamWriter) -> None:
+        method = request.rpc_method
+        if method == "server/discover":
+            extensions = {"com.example/tally": {}}
+            known: dict[str, Any] = {"supportedVersions": ["2026-07-28"], "capabilities": {"extensions": extensions}}
+            send(writer, 200, JSON, request.answered({"resultType": "complete", "ttlMs": 0, **known}))
+        elif method == "subscriptions/listen":
+            head(writer, 200, EVENTS)
+            self.tell(request, writer, "notifications/subscriptions/acknowledged", {"notifications": {}})
+            self.listeners.append((request, writer))
+            await asyncio.Event().wait()
+        elif method == "com.example/poke":
+            send(writer, 202, "", b"")
+            for listener in self.listeners:
+                self.tell(*listener, "notifications/com.example/tick", request.body["params"]["say"])
+        else:
+            await super().answer(request, writer)
+
+    def tell(self, request: Received, writer: asyncio.StreamWriter, method: str, params: dict[str, Any]) -> None:
+        meta = {**params.get("_meta", {}), "io.modelcontextprotocol/subscriptionId": request.body["id"]}
+        writer.write(event(encode({"jsonrpc": "2.0", "method": method, "params": {**params, "_meta": meta}})))
+
+
+class AsksNewcomersToWaitInModernEra(AsksNewcomersToWait, InModernEra):
+    pass
+
+
 class HangsUpInCalls(CountingServer):
     """Runs a call, and closes the connection instead of answering."""
 
@@ -217,6 +269,22 @@ class AsksToWaitOverSse(CountingSse):
             send(writer, self._status, "", b"", Retry_After=self._seconds)
             return
         await super().call(request, writer, stream)
+
+
+class AsksNewcomersToWaitOverSse(CountingSse):
+    """Turns the first `times` streams away, and says when to come back."""
+
+    def __init__(self, status: int, seconds: str, times: int) -> None:
+        super().__init__()
+        self._status, self._seconds, self._times = status, seconds, times
+        self.turned_away = 0
+
+    async def answer(self, request: Received, writer: asyncio.StreamWriter) -> None:
+        if request.verb == "GET" and self.turned_away < self._times:
+            self.turned_away += 1
+            send(writer, self._status, "", b"", Retry_After=self._seconds)
+        else:
+            await super().answer(request, writer)
 
 
 class KeepsTasks(CountingServer):

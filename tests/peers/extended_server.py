@@ -2,6 +2,7 @@
 
 It declares the extension `com.example/tally`, whose method it answers with what it was sent; its tools have an
 interface in the way of MCP Apps, and one of them is for that interface only. `seen` tells what came with the call.
+Who sends it the notification `com.example/poke` is told, outside any call, what its parameter `say` holds.
 A page is read with other fields if the request names some in `com.example/content`.
 If its NAME is `bare`, it gives no sign that it uses extensions; `misnames` answers with another file than it was asked
 for, and `unlists` fails to list its skills.
@@ -28,6 +29,7 @@ class ExtendedServer:
         self.handshake: Message = {}
         self.notified: list[Message] = []
         self.called: list[str] = []
+        self.listening: Message = {}
 
     def run(self) -> None:
         for line in sys.stdin.buffer:
@@ -36,6 +38,11 @@ class ExtendedServer:
             if "id" not in message:
                 if "com.example/" in method:
                     self.notified.append({"method": method, "params": params})
+                if method == "com.example/poke":
+                    self.announce(params["say"])
+                continue
+            if method == "subscriptions/listen":
+                self.listening = message
                 continue
             if params.get("name") == "seen" and "tick" in params.get("arguments", {}):
                 self.send(
@@ -46,6 +53,13 @@ class ExtendedServer:
             if result is not None:
                 outcome = {"result": {"resultType": "complete", **result} if self.era == "modern" else result}
             self.send({"jsonrpc": "2.0", "id": message["id"], **outcome})
+
+    def announce(self, params: Message) -> None:
+        """Say something that belongs to no call."""
+        if self.era == "modern":
+            tag = {"io.modelcontextprotocol/subscriptionId": self.listening["id"]}
+            params = {**params, "_meta": {**params.get("_meta", {}), **tag}}
+        self.send({"jsonrpc": "2.0", "method": "notifications/com.example/tick", "params": params})
 
     def send(self, message: Message) -> None:
         sys.stdout.write(json.dumps(message) + "\n")
@@ -126,6 +140,7 @@ class ExtendedServer:
             "called": self.called,
             "meta": params.get("_meta", {}),
             "handshake": self.handshake,
+            "listening": self.listening.get("params", {}).get("_meta", {}).get(CAPABILITIES),
         }
         content: list[Message] = [{"type": "text", "text": name}]
         if name == "open":

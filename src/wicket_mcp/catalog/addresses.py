@@ -20,7 +20,6 @@ from wicket_mcp.spelling import nearest
 from wicket_mcp.trust.policy import scope_hint
 
 SCHEME = "mcp://"
-WEB_SCHEMES = ("https://", "http://")
 OWN_SCHEMES = (APP_SCHEME, SKILL_SCHEME)
 """Schemes that are kept, with the server as the first part of the address."""
 _PARTS = ("contents", "messages", "content", "resource", "resources")
@@ -77,11 +76,11 @@ class Addresses:
 
     def may_hear(self, principal: Principal, notice: Notice) -> bool:
         """Whether `principal` may be told what a server said about its lists."""
-        return (
-            notice.owner in ("", principal.name)
-            and principal.may("discover")
-            and self._serves(notice.server, principal)
-        )
+        return notice.owner in ("", principal.name) and self.shows_server(principal, notice.server)
+
+    def shows_server(self, principal: Principal, server: str) -> bool:
+        """Whether `principal` may look at a server."""
+        return principal.may("discover") and self._serves(server, principal)
 
     # Resolving names
 
@@ -128,10 +127,6 @@ class Addresses:
         """`body` with resource addresses as clients see them."""
         return body if self.unprefixed else as_object(self._rewrite(body, server))
 
-    def rewrite_unknown(self, body: JsonObject, server: str) -> JsonObject:
-        """The result of an unknown method, in which `uri` may be anything: web addresses stay as they are."""
-        return body if self.unprefixed else as_object(self._rewrite(body, server, keep=WEB_SCHEMES))
-
     def rewrite_parts(self, body: JsonObject, server: str) -> JsonObject:
         """A resource, prompt or directory with addresses as clients see them; fields that we do not know stay as they
         are.
@@ -167,21 +162,17 @@ class Addresses:
             meta = {**meta, OLD_RESOURCE_KEY: self.address(server, as_text(meta[OLD_RESOURCE_KEY]))}
         return meta
 
-    def _rewrite(
-        self, value: Any, server: str, within: Collection[str] | None = None, keep: tuple[str, ...] = ()
-    ) -> Any:
-        """`value` with every address in it, or with those in the fields of the names `within`, except those of the
-        schemes `keep`.
-        """
+    def _rewrite(self, value: Any, server: str, within: Collection[str] | None = None) -> Any:
+        """`value` with every address in it, or with those in the fields of the names `within`."""
         if isinstance(value, list):
-            return [self._rewrite(item, server, within, keep) for item in as_list(value)]
+            return [self._rewrite(item, server, within) for item in as_list(value)]
         if not isinstance(value, dict):
             return value
         fields = {
-            key: self._rewrite(item, server, within, keep) if within is None or key in within else item
+            key: self._rewrite(item, server, within) if within is None or key in within else item
             for key, item in as_object(value).items()
         }
-        if isinstance(fields.get("uri"), str) and not fields["uri"].lower().startswith(keep):
+        if isinstance(fields.get("uri"), str):
             fields["uri"] = self.address(server, fields["uri"])
         return fields
 

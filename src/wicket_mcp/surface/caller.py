@@ -106,6 +106,11 @@ class LegacyClient:
             params = {"params": fields} if fields else {}
             self.push({"jsonrpc": "2.0", "method": f"notifications/{kind}/list_changed", **params})
 
+    def announce(self, news: tuple[str, JsonObject] | None) -> None:
+        """Pass a notification of an unknown extension on to the client, as its server sent it."""
+        if news is not None:
+            self.push({"jsonrpc": "2.0", "method": news[0], **({"params": news[1]} if news[1] else {})})
+
     def leave(self) -> None:
         """The client has disconnected: end its subscriptions."""
         while self.watching:

@@ -1,6 +1,7 @@
 """Tells every listening client what changed: coalesced, at most twice a second.
 
 The catalogue may change a thousand times a second; a client is notified once per interval and fetches what it needs.
+What a server announces by an extension unknown to Wicket is passed on at once, as it is.
 """
 
 import asyncio
@@ -8,9 +9,23 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from wicket_mcp.catalog.change_notices import Notice
-from wicket_mcp.model import Changed
+from wicket_mcp.model import Changed, JsonObject
 
 PAUSE = 0.5
+
+
+class Announcement(NamedTuple):
+    """A notification of an unknown extension that belongs to no call."""
+
+    server: str
+    session: str
+    """The only client session that may be told; empty for all."""
+    owner: str
+    """The only principal that may be told; empty for all that see the server."""
+    extensions: frozenset[str]
+    """The server's extensions that Wicket does not know: a client must declare one of them."""
+    method: str
+    params: JsonObject
 
 
 class Changes(NamedTuple):
@@ -19,6 +34,8 @@ class Changes(NamedTuple):
     kinds: frozenset[Changed]
     notices: tuple[Notice, ...] = ()
     """What the servers said about it that only clients may understand."""
+    announcement: Announcement | None = None
+    """Told alone, and at once."""
 
 
 Listener = Callable[[Changes], None]
@@ -40,6 +57,10 @@ class Feed:
         if self._waiting and self._timer is None:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_at(max(loop.time(), self._notified_at + PAUSE), self._notify)
+
+    def announce(self, announcement: Announcement) -> None:
+        for listener in list(self._listeners.values()):
+            listener(Changes(frozenset(), announcement=announcement))
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Receive changes until the returned function is called. Listeners must not block or raise."""

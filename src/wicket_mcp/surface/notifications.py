@@ -9,6 +9,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from wicket_mcp.errors import WicketError
+from wicket_mcp.extensions import PROTOCOL_EVENTS
 from wicket_mcp.model import Caller, JsonObject, as_object
 
 if TYPE_CHECKING:
@@ -16,16 +17,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_OURS = frozenset(
-    f"notifications/{event}"
-    for event in ("initialized", "cancelled", "progress", "roots/list_changed", "tasks", "tasks/status")
-)
-"""Notifications that the protocol defines between a client and us."""
-
 
 def concerns_server(method: str) -> bool:
     """Whether a notification is for a server rather than for us."""
-    return method not in _OURS
+    return method not in PROTOCOL_EVENTS
 
 
 async def pass_on(protocol: "Protocol", body: JsonObject, caller: Caller) -> None:

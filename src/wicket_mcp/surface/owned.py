@@ -246,8 +246,7 @@ class _OwnedServer(Protocol):
         meta: JsonObject = {META_SUBSCRIPTION: request.id}
 
         def hear(method: str, params: JsonObject) -> None:
-            if method.startswith("notifications/"):
-                caller.notify(method, {**params, "_meta": {**as_object(params.get("_meta")), **meta}})
+            caller.notify(method, {**params, "_meta": {**as_object(params.get("_meta")), **meta}})
 
         with ExitStack() as undo:
             for uri in as_list(requested.get("resourceSubscriptions")):

@@ -29,7 +29,7 @@ from wicket_mcp.errors import (
     UnknownName,
     WicketError,
 )
-from wicket_mcp.extensions import APP_MARK, UI, declares
+from wicket_mcp.extensions import APP_MARK, UI, declared_extensions, declares
 from wicket_mcp.model import (
     LATEST_LEGACY_VERSION,
     LEGACY_VERSIONS,
@@ -404,6 +404,16 @@ class Protocol:
             kinds.add("groups")
         hears = partial(self.verbs.addresses.may_hear, principal)
         return {kind: combine_notices(changes.notices, kind, hears) for kind in sorted(kinds)}
+
+    def announcement(self, changes: Changes, caller: Caller) -> tuple[str, JsonObject] | None:
+        """The notification of an unknown extension that a client is told, if it may know of it and declares it."""
+        news = changes.announcement
+        if news is None or news.session not in ("", caller.session) or news.owner not in ("", caller.principal.name):
+            return None
+        if news.extensions.isdisjoint(declared_extensions(caller.capabilities)):
+            return None
+        visible = self.verbs.addresses.shows_server(caller.principal, news.server)
+        return (news.method, news.params) if visible else None
 
     @property
     def settled(self) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from wicket_mcp.codec import encode
 from wicket_mcp.errors import Overloaded
+from wicket_mcp.extensions import PROTOCOL_EVENTS
 from wicket_mcp.model import JsonObject, Principal
 from wicket_mcp.surface.caller import LegacyClient
 from wicket_mcp.surface.event_stream import EventStream
@@ -60,7 +61,7 @@ class HttpSession:
         """Queue a message for the client's stream. Without one, change notifications wait, one of each kind."""
         if self.stream is not None:
             self.stream.post(message)
-        elif message.get("method") in _NEWS:
+        elif "id" not in message and (message["method"] in _NEWS or message["method"] not in PROTOCOL_EVENTS):
             self.missed[encode(message)] = message
             if len(self.missed) > MAX_MISSED:
                 del self.missed[next(iter(self.missed))]
@@ -165,6 +166,8 @@ class Sessions:
     def notify_changes(self, changes: Changes) -> None:
         for session in self._sessions.values():
             session.client.list_changed(session.protocol.changed_lists(changes, session.principal))
+            caller = session.client.caller(session.principal, session.id, session.post)
+            session.client.announce(session.protocol.announcement(changes, caller))
 
     def _make_room(self, principal: Principal) -> None:
         """End the principal's least recently used sessions if it has too many, or if there are too many in total."""

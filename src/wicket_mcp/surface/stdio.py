@@ -251,6 +251,8 @@ class StdioClient(asyncio.Protocol):
     def _notify_changes(self, changes: Changes) -> None:
         if self._greeted:
             self._legacy.list_changed(self._protocol.changed_lists(changes, self.principal))
+            caller = self._legacy.caller(self.principal, self.session, self._send)
+            self._legacy.announce(self._protocol.announcement(changes, caller))
 
     def _send(self, message: JsonObject) -> None:
         self._outbox.put(message)

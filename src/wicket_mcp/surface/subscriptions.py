@@ -39,6 +39,9 @@ async def listen(protocol: "Protocol", request: "Request", caller: Caller, resum
             if _FLAGS[kind] in honoured:
                 tagged = {**as_object(fields.get("_meta")), **meta}
                 caller.notify(f"notifications/{kind}/list_changed", {**fields, "_meta": tagged})
+        if (news := protocol.announcement(changes, caller)) is not None:
+            method, params = news
+            caller.notify(method, {**params, "_meta": {**as_object(params.get("_meta")), **meta}})
 
     def on_updated(uri: str, notice: JsonObject) -> None:
         if early is not None:

@@ -50,13 +50,18 @@ class Versioned:
     """The part of a Connection that is the same for every transport: the protocol version."""
 
     _version = ""
+    _relayed: JsonObject | None = None
 
     @property
     def protocol_version(self) -> str:
         return self._version
 
-    def speak(self, version: str) -> None:
-        self._version = version
+    @property
+    def relayed(self) -> JsonObject | None:
+        return self._relayed
+
+    def speak(self, version: str, relayed: JsonObject | None = None) -> None:
+        self._version, self._relayed = version, relayed
 
 
 class Connection(Protocol):
@@ -67,7 +72,12 @@ class Connection(Protocol):
         """Empty until it is negotiated."""
         ...
 
-    def speak(self, version: str) -> None:
+    @property
+    def relayed(self) -> JsonObject | None:
+        """Extensions of the upstream whose notifications we pass on to clients."""
+        ...
+
+    def speak(self, version: str, relayed: JsonObject | None = None) -> None:
         """Use this protocol version from now on: HTTP sends it in its headers."""
         ...
 

@@ -222,8 +222,10 @@ def _has_owner(config: ServerConfig) -> bool:
 
 
 async def _or_first(second: Awaitable[Session], first: Unavailable) -> Session:
-    """The session of the second way; if that fails too, the error of the first is the useful one."""
+    """The session of the second way; if that fails too, the error of the first is the useful one, unless the server
+    asks us to wait.
+    """
     try:
         return await second
-    except Unavailable:
-        raise first from None
+    except Unavailable as problem:
+        raise (first if problem.retry_after is None else problem) from None

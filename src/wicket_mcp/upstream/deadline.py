@@ -10,10 +10,12 @@ import asyncio
 from collections import deque
 from types import TracebackType
 
-from wicket_mcp.errors import Overloaded, TimedOut, Unasked
+from wicket_mcp.errors import Overloaded, TimedOut, Unasked, Unavailable
 from wicket_mcp.model import JsonObject
 from wicket_mcp.upstream.connection import Callbacks
 
+MAX_WAITS = 5  # times that one request waits because its server asks it to
+SHORTEST_WAIT = 0.1  # seconds, even for a server that asks for less
 EARLY = 0.0005  # seconds by which a timer's clock may be ahead of the loop's
 
 
@@ -199,6 +201,13 @@ class Extending:
 def extend_deadline(callbacks: Callbacks, deadline: Deadline, allowance: float, end: float) -> Callbacks:
     extending = Extending(callbacks, deadline, allowance, end)
     return Callbacks(extending.notify, extending.ask)
+
+
+async def wait_as_asked(problem: Unavailable, left: float, waits: int) -> None:
+    """Wait as the server asks. Raises `problem` if it does not ask, or for longer than is left, or too often."""
+    if problem.retry_after is None or problem.retry_after >= left or waits == MAX_WAITS:
+        raise problem
+    await asyncio.sleep(max(problem.retry_after, SHORTEST_WAIT))
 
 
 def no_slot(server: str, waited: float) -> Overloaded:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from wicket_mcp.errors import UNSUPPORTED_VERSION, Crashed, ProtocolViolation, Refused, Unavailable
-from wicket_mcp.extensions import AS_CLIENT, legacy_extensions
+from wicket_mcp.extensions import AS_CLIENT, legacy_extensions, unknown
 from wicket_mcp.model import (
     LATEST_LEGACY_VERSION,
     LEGACY_VERSIONS,
@@ -138,7 +138,7 @@ async def negotiate(connection: Connection, server: str, capabilities: JsonObjec
             greeting = await _take_first(modern, legacy)
     finally:
         await tasks.close()
-    connection.speak(greeting.protocol_version)
+    connection.speak(greeting.protocol_version, {name: {} for name in unknown(greeting.capabilities)})
     return Session(connection, greeting)
 
 

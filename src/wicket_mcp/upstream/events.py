@@ -17,6 +17,10 @@ class UpstreamEvent(msgspec.Struct, frozen=True):
     params: JsonObject
     principal: Principal = LOCAL
     """The principal for which the upstream was connected."""
+    audience: str | None = None
+    """Of a notification of an unknown extension: the only principal that may be told; empty for all that see the
+    server. None for every other event.
+    """
 
 
 OnEvent = Callable[[UpstreamEvent], None]

@@ -37,6 +37,7 @@ CLOSE_GRACE = 2.0  # seconds for telling an upstream that we disconnect
 LISTEN_GRACE = 2.0  # seconds for an upstream to open its stream before we continue without it
 RESUMES = 2  # times in a row that a stream may end without data before its request fails
 RESUME_PAUSE = 1.0
+_ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 LONGEST_RESUME_PAUSE = 30.0
 
 
@@ -278,7 +279,7 @@ class HttpConnection(PostingConnection):
     async def _subscribe(self, _: str) -> Answer | None:
         self._subscription = self._rpc.mint_id()
         message: JsonObject = {"jsonrpc": "2.0", "id": self._subscription, "method": "subscriptions/listen"}
-        answer = await self._post(message | {"params": subscription_params(self._watched)})
+        answer = await self._post(message | {"params": subscription_params(self._watched, self.relayed)})
         if answer.media_type == EVENTS:
             return answer
         try:
@@ -293,7 +294,7 @@ class HttpConnection(PostingConnection):
         for message in list_messages(await decode_message(data)):
             if "method" not in message and message.get("id") == self._subscription:
                 read_result(self._server, message)
-            elif str(message.get("method")).endswith(("/list_changed", "/updated")):
+            elif "id" not in message and message.get("method") != _ACKNOWLEDGED:
                 tags = as_object(as_object(message.get("params")).get("_meta"))
                 if tags.get(META_SUBSCRIPTION) == self._subscription:
                     self._rpc.receive(message)

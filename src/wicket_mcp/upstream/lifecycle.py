@@ -9,6 +9,7 @@
       │                           v
       │              waiting (after failure 1 and 2: the next Needed connects, after a pause)
       │              broken  (after 3 in a row: Needed is rejected until the pause is over)
+      │              waiting (if the server asks for a pause: Needed is rejected until it is over; not a failure)
       │              idle    (if a sign-in or an owner is missing: the next Needed connects at once)
     closed <── Closed, from every state, final
 
@@ -26,10 +27,12 @@ import msgspec
 from wicket_mcp.errors import Crashed, NeedsSignIn, NoOwner, Unavailable, UpstreamError, WicketError
 from wicket_mcp.telemetry.log import clean
 from wicket_mcp.telemetry.redact import mask_assignments
+from wicket_mcp.upstream.deadline import SHORTEST_WAIT
 
 BREAKER_FAILURES = 3
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 30.0
+LONGEST_WAIT = 300.0  # seconds without an attempt to connect, even for a server that asks for more
 STEADY_AFTER = 10.0  # seconds for which a connection must last before an answer forgives earlier failures
 
 S = TypeVar("S")
@@ -154,6 +157,7 @@ class Trigger(StrEnum):
     CONNECTED = "connected"
     FAILED = "failed"
     FAILED_TOO_OFTEN = "failed too often"
+    TURNED_AWAY = "turned away"
     LOST = "lost"
     UNAUTHENTICATED = "needs sign-in"
     ANSWERED = "answered"
@@ -174,6 +178,7 @@ TABLE: dict[tuple[State, Trigger], tuple[State, tuple[Act, ...]]] = {
     (State.IDLE, Trigger.NEEDED): (State.STARTING, (Act.CONNECT,)),
     (State.IDLE, Trigger.CLOSED): (State.CLOSED, ()),
     (State.WAITING, Trigger.NEEDED): (State.STARTING, (Act.CONNECT,)),
+    (State.WAITING, Trigger.NEEDED_TOO_SOON): (State.WAITING, (Act.REJECT,)),
     (State.WAITING, Trigger.CLOSED): (State.CLOSED, ()),
     (State.BROKEN, Trigger.NEEDED): (State.STARTING, (Act.CONNECT,)),
     (State.BROKEN, Trigger.NEEDED_TOO_SOON): (State.BROKEN, (Act.REJECT,)),
@@ -181,6 +186,7 @@ TABLE: dict[tuple[State, Trigger], tuple[State, tuple[Act, ...]]] = {
     (State.STARTING, Trigger.CONNECTED): (State.READY, (Act.ADMIT,)),
     (State.STARTING, Trigger.FAILED): (State.WAITING, (Act.ABANDON, Act.REJECT)),
     (State.STARTING, Trigger.FAILED_TOO_OFTEN): (State.BROKEN, (Act.ABANDON, Act.REJECT)),
+    (State.STARTING, Trigger.TURNED_AWAY): (State.WAITING, (Act.ABANDON, Act.REJECT)),
     (State.STARTING, Trigger.UNAUTHENTICATED): (State.IDLE, (Act.ABANDON, Act.REJECT)),
     (State.STARTING, Trigger.CLOSED): (State.CLOSED, (Act.ABANDON, Act.REJECT)),
     (State.READY, Trigger.NEEDED): (State.READY, (Act.ADMIT,)),
@@ -220,6 +226,8 @@ class Life(Generic[S]):
         self.failures = 0
         """In a row."""
         self.retry_at = 0.0
+        self._turned_away = False
+        """Whether the server asked for the pause until `retry_at`."""
         self._connected_at = 0.0
         self.problem = ""
         """Why the last connection failed or ended; empty once another one is open."""
@@ -246,7 +254,7 @@ class Life(Generic[S]):
         elif self.state is not State.READY:
             self.session = None
         if isinstance(event, Failed):
-            self._count(event)
+            self._count(event, trigger)
         elif isinstance(event, Answered) and event.now >= self._connected_at + STEADY_AFTER:
             self.failures = 0
         return [self._command(act, before, event, leaving) for act in acts]
@@ -255,7 +263,8 @@ class Life(Generic[S]):
         """The trigger for an event in this state; None for an event of another connection."""
         match event:
             case Needed(now):
-                early = self.state is State.BROKEN and now < self.retry_at
+                closed = self.state is State.BROKEN or (self.state is State.WAITING and self._turned_away)
+                early = closed and now < self.retry_at
                 return Trigger.NEEDED_TOO_SOON if early else Trigger.NEEDED
             case Closed():
                 return Trigger.CLOSED
@@ -263,6 +272,8 @@ class Life(Generic[S]):
                 return None
             case Failed(_, NeedsSignIn() | NoOwner()):  # not a failure: try again as soon as that has changed
                 return Trigger.UNAUTHENTICATED
+            case Failed(_, Unavailable(retry_after=float())) if self.state is State.STARTING:
+                return Trigger.TURNED_AWAY
             case Failed():
                 often = self.failures + 1 >= BREAKER_FAILURES and not event.idle
                 return Trigger.FAILED_TOO_OFTEN if often else Trigger.FAILED
@@ -277,10 +288,14 @@ class Life(Generic[S]):
             case Stopped():
                 return Trigger.STOPPED
 
-    def _count(self, failed: Failed) -> None:
+    def _count(self, failed: Failed, trigger: Trigger | None) -> None:
         self.problem = summarize(failed.problem)
         self.stderr = failed.problem.stderr if isinstance(failed.problem, UpstreamError) else ()
         if isinstance(failed.problem, NeedsSignIn | NoOwner):
+            return
+        self._turned_away = trigger is Trigger.TURNED_AWAY
+        if isinstance(failed.problem, Unavailable) and failed.problem.retry_after is not None and self._turned_away:
+            self.retry_at = failed.now + min(max(failed.problem.retry_after, SHORTEST_WAIT), LONGEST_WAIT)
             return
         self.failures = 1 if failed.idle else self.failures + 1
         self.retry_at = failed.now + self._shorten(min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (self.failures - 1)))
@@ -316,6 +331,10 @@ class Life(Generic[S]):
                 return Unavailable(
                     name, reason, hint=f"It is tried again in {max(1, wait):.0f} s; `wicket doctor` shows more."
                 )
+            case Needed(now) if before is State.WAITING:
+                problem = Unavailable(name, self.problem, hint=f"It is tried again in {self.retry_at - now:.0f} s.")
+                problem.retry_after = self.retry_at - now
+                return problem
             case Needed():
                 return Unavailable(name, f"Server '{name}' is stopped: it was removed, or the gateway is closing.")
             case _:

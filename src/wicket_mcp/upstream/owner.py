@@ -34,6 +34,7 @@ from wicket_mcp.model import JsonObject, Principal, as_object, as_text
 from wicket_mcp.request import GATEWAY
 from wicket_mcp.rpc import CONNECTION_WIDE, NO_CALLBACKS, Callbacks, note_sent, read_result
 from wicket_mcp.tasks import Tasks
+from wicket_mcp.upstream.announcements import is_addressed
 from wicket_mcp.upstream.connection import Connection, Host, Versioned
 from wicket_mcp.upstream.ownership import Claim
 from wicket_mcp.upstream.subscription import Subscription
@@ -238,7 +239,7 @@ class OwnerLink(Versioned, asyncio.Protocol):
     def _hear(self, callbacks: Callbacks, method: str, params: JsonObject) -> None:
         if callbacks.notification is not None and method not in CONNECTION_WIDE:
             callbacks.notification(method, params)
-        elif method in _HEARD_UNASKED:
+        elif method in _HEARD_UNASKED or is_addressed(params):
             self._host.notification(method, params)
 
     def _pack(self, message: JsonObject) -> bytes:

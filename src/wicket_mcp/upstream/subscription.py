@@ -34,12 +34,14 @@ class Subscription:
 
     async def _ask(self, resources: Sequence[str]) -> None:
         with contextlib.suppress(UpstreamError):  # then it reports no changes
-            await self._connection.request("subscriptions/listen", subscription_params(resources))
+            await self._connection.request(
+                "subscriptions/listen", subscription_params(resources, self._connection.relayed)
+            )
 
 
-def subscription_params(resources: Sequence[str] = ()) -> JsonObject:
-    """Parameters that subscribe to changes of all lists and of these resources."""
+def subscription_params(resources: Sequence[str], relayed: JsonObject | None) -> JsonObject:
+    """Parameters that subscribe to changes of all lists and of these resources, and to what these extensions add."""
     notifications: JsonObject = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": True}
     if resources:
         notifications["resourceSubscriptions"] = list(resources)
-    return {"notifications": notifications, "_meta": envelope()}
+    return {"notifications": notifications, "_meta": envelope({"extensions": relayed} if relayed else None)}

@@ -11,14 +11,16 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.errors import Internal, Moved, NotSent, Overloaded, Refused, Unavailable, WicketError
+from wicket_mcp.extensions import PROTOCOL_EVENTS
 from wicket_mcp.model import LOCAL, JsonObject, Principal
 from wicket_mcp.rpc import CONNECTION_WIDE
 from wicket_mcp.tasks import Tasks, run_uninterrupted
 from wicket_mcp.telemetry.log import clean
 from wicket_mcp.telemetry.redact import mask_strings
+from wicket_mcp.upstream.announcements import read_announcement
 from wicket_mcp.upstream.attribution import Attribution
 from wicket_mcp.upstream.connection import NO_CALLBACKS, Callbacks, Connection, Host
-from wicket_mcp.upstream.deadline import Deadline, Deadlines, Slots, extend_deadline, no_slot, timed_out
+from wicket_mcp.upstream.deadline import Deadline, Deadlines, Slots, extend_deadline, no_slot, timed_out, wait_as_asked
 from wicket_mcp.upstream.era import Greeting, Session
 from wicket_mcp.upstream.events import OnEvent, UpstreamEvent
 from wicket_mcp.upstream.host import GenerationHost
@@ -48,8 +50,6 @@ from wicket_mcp.upstream.wishes import Wishes
 log = logging.getLogger(__name__)
 
 MAX_WAITING = 2000  # calls that may queue for a slot before more are rejected: as many as one principal may make
-MAX_WAITS = 5  # times that one request waits because its server asks it to
-SHORTEST_WAIT = 0.1  # seconds, even for a server that asks for less
 HUNG_AFTER = 3  # unanswered calls in a row, after which a server is checked for any answer at all
 PING_TIMEOUT = 5.0
 
@@ -201,7 +201,7 @@ class Upstream:
 
     async def start(self) -> Greeting:
         """Connect if needed; returns the upstream's greeting."""
-        return (await self._ready()).greeting
+        return (await self._ready(self._loop.time() + self._config.timeout)).greeting
 
     async def request(
         self,
@@ -227,7 +227,7 @@ class Upstream:
         started = self._loop.time()
         try:
             if self._life.session is None:
-                await self._ready()
+                await self._ready(started + min(allowance, self._max_call))
                 started = self._loop.time()
             if principal not in self._attribution.served:
                 self._attribution.serve(principal)
@@ -266,7 +266,7 @@ class Upstream:
         """
         reconnected, waits = False, 0
         while True:
-            session = self._life.session or await self._ready()
+            session = self._life.session or await self._ready(deadline.when)
             generation = self._life.generation
             try:
                 answer = await session.request(method, params, callbacks, headers, capabilities)
@@ -276,11 +276,8 @@ class Upstream:
                     raise
                 reconnected = True
             except Unavailable as problem:
-                left = deadline.when - self._loop.time()
-                if problem.retry_after is None or problem.retry_after >= left or waits == MAX_WAITS:
-                    raise
+                await wait_as_asked(problem, deadline.when - self._loop.time(), waits)
                 waits += 1
-                await asyncio.sleep(max(problem.retry_after, SHORTEST_WAIT))
             else:
                 self._unanswered = 0
                 if self._life.failures:
@@ -346,15 +343,22 @@ class Upstream:
         finally:
             self._queued -= 1
 
-    async def _ready(self) -> Session:
-        """The session, once it is ready. Raises the error with which the life cycle rejects."""
+    async def _ready(self, end: float = 0.0) -> Session:
+        """The session, once it is ready. A server that asks us to come back before `end` is asked again then.
+
+        Raises the error with which the life cycle rejects.
+        """
         self._expecting += 1
+        waits = 0
         try:
             while (session := self._life.session) is None:  # it may be gone again by the time we wake up
-                loop = asyncio.get_running_loop()
-                arrival = self._arrival = self._arrival or loop.create_future()
-                self._report(Needed(loop.time()))
-                await asyncio.shield(arrival)
+                arrival = self._arrival = self._arrival or self._loop.create_future()
+                self._report(Needed(self._loop.time()))
+                try:
+                    await asyncio.shield(arrival)
+                except Unavailable as problem:
+                    await wait_as_asked(problem, end - self._loop.time(), waits)
+                    waits += 1
             return session
         finally:
             self._expecting -= 1
@@ -469,12 +473,22 @@ class Upstream:
             self._on_event(UpstreamEvent(self._config.name, self._session, method, params, self._principal))
         elif (callbacks := self._attribution.sole()) and callbacks.notification:
             callbacks.notification(method, params)
+        elif method not in PROTOCOL_EVENTS:
+            self._announce(method, params)
         elif method == "notifications/message" and self._messages.take(self._loop.time()):
             # As far as we know it belongs to no call: only the gateway's owner sees it, and a short form is enough.
             text = clean(str(params.get("data")), 300)
             log.info("server '%s' says (%s): %s", self._config.name, params.get("level"), text)
             body = {"level": clean(str(params.get("level")), 20), "data": text}
             self._on_event(UpstreamEvent(self._config.name, self._session, method, body, self._principal))
+
+    def _announce(self, method: str, params: JsonObject) -> None:
+        """Report a notification of an unknown extension that belongs to no call, unless it may be about anybody."""
+        behind = self.greeting is not None and bool(self.greeting.behind)
+        audience, body = read_announcement(params, self._attribution.served, from_gateway=behind)
+        if audience is not None:
+            name, session = self._config.name, self._session
+            self._on_event(UpstreamEvent(name, session, method, body, self._principal, audience))
 
     # A server that hangs
 

@@ -33,6 +33,7 @@ class ScriptedConnection:
     host: Host
     silent: bool = False
     protocol_version: str = ""
+    relayed: JsonObject | None = None
     received: "asyncio.Queue[Asked]" = field(default_factory=asyncio.Queue[Asked])
     log: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     """Every request: its method and what it is about."""
@@ -44,8 +45,8 @@ class ScriptedConnection:
     def stderr_tail(self) -> Sequence[str]:
         return ()
 
-    def speak(self, version: str) -> None:
-        self.protocol_version = version
+    def speak(self, version: str, relayed: JsonObject | None = None) -> None:
+        self.protocol_version, self.relayed = version, relayed
 
     async def request(
         self,

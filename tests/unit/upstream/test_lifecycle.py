@@ -5,6 +5,7 @@ import pytest
 from tests.unit.transcript import Transcript
 from wicket_mcp.errors import Crashed, ProtocolViolation, Unavailable, WicketError
 from wicket_mcp.upstream.lifecycle import (
+    LONGEST_WAIT,
     STEADY_AFTER,
     TABLE,
     Abandon,
@@ -216,6 +217,27 @@ def test_f3_pauses_grow_up_to_half_a_minute(life: Life[str]) -> None:
         life.on(Failed(life.generation, GONE, now=0))
         pauses.append(life.retry_at)
     assert pauses == [0.5, 1, 2, 4, 8, 16, 30, 30, 30]
+
+
+def test_one_that_asks_for_a_pause_has_not_failed_and_is_left_alone_until_then(
+    life: Life[str], told: "Transcript[Event[str]]"
+) -> None:
+    busy = Unavailable("x", "Server 'x' is busy.")
+    busy.retry_after = 20.0
+    for number, start in enumerate((0, 30, 60, 90), 1):
+        assert told >> Needed(start) << Connect(number, after=0.0)
+        assert told >> Failed(number, busy, now=start) << Abandon(number) << Reject(busy)
+        assert told >> Needed(start + 5) << Reject(busy)
+    assert (life.state, life.failures) == (State.WAITING, 0)
+    assert told >> Needed(110) << Connect(5, 0.0) >> Connected(5, "s", now=110) << Admit("s")
+
+
+def test_a_server_cannot_ask_for_ever(life: Life[str]) -> None:
+    busy = Unavailable("x", "Server 'x' is busy.")
+    busy.retry_after = 1e9
+    life.on(Needed(0))
+    life.on(Failed(1, busy, now=0))
+    assert life.retry_at == LONGEST_WAIT
 
 
 CLOSED = Unavailable("x", "Server 'x' is stopped: it was removed, or the gateway is closing.")
