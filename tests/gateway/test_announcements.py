@@ -19,7 +19,7 @@ from wicket_mcp.upstream.announcements import address_to, is_addressed, read_ann
 TICK = "notifications/com.example/tick"
 SAID: dict[str, Any] = {"deep": [{"uri": "x:y"}, None], "_meta": {"com.example/mark": 1}}
 LISTENER = "io.modelcontextprotocol/subscriptionId"
-MODERN = {**META, CAPABILITIES: {"extensions": {TALLY: {}}}}
+MODERN: dict[str, Any] = {**META, CAPABILITIES: {"extensions": {TALLY: {}}}}
 
 
 async def greet(command: Command, era: str) -> None:

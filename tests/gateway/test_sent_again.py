@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -164,24 +165,21 @@ async def test_who_cannot_wait_that_long_is_told_how_long(
 
 
 Newcomer = Callable[[int, str, int], AsksNewcomersToWait | AsksNewcomersToWaitOverSse]
+NEWCOMERS: dict[str, Newcomer] = {
+    "initialize": partial(AsksNewcomersToWait, "initialize"),
+    "first request": partial(AsksNewcomersToWait, "server/discover"),
+    "initialized": partial(AsksNewcomersToWait, "notifications/initialized"),
+    "modern": partial(AsksNewcomersToWaitInModernEra, "server/discover"),
+    "sse": AsksNewcomersToWaitOverSse,
+}
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        lambda *asked: AsksNewcomersToWait("initialize", *asked),
-        lambda *asked: AsksNewcomersToWait("server/discover", *asked),
-        lambda *asked: AsksNewcomersToWait("notifications/initialized", *asked),
-        lambda *asked: AsksNewcomersToWaitInModernEra("server/discover", *asked),
-        AsksNewcomersToWaitOverSse,
-    ],
-    ids=["initialize", "first request", "initialized", "modern", "sse"],
-)
+@pytest.mark.parametrize("kind", NEWCOMERS)
 @pytest.mark.parametrize("status", [429, 503])
 async def test_a_server_too_busy_to_connect_to_is_asked_again_when_it_says_so(
-    open_gateway: OpenGateway, status: int, kind: Newcomer
+    open_gateway: OpenGateway, status: int, kind: str
 ) -> None:
-    async with kind(status, "0", 4) as server, open_gateway({"x": {"url": server.url}}) as gateway:
+    async with NEWCOMERS[kind](status, "0", 4) as server, open_gateway({"x": {"url": server.url}}) as gateway:
         body = await gateway.call("x.echo", {"message": "patience"})
         assert body["content"][0]["text"] == "patience"
         assert (server.turned_away, server.executed) == (4, ["patience"])

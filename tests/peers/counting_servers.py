@@ -144,8 +144,8 @@ class Announces(InModernEra):
     async def answer(self, request: Received, writer: asyncio.StreamWriter) -> None:
         method = request.rpc_method
         if method == "server/discover":
-            extensions = {"com.example/tally": {}}
-            known: dict[str, Any] = {"supportedVersions": ["2026-07-28"], "capabilities": {"extensions": extensions}}
+            able: dict[str, Any] = {"extensions": {"com.example/tally": {}}}
+            known: dict[str, Any] = {"supportedVersions": ["2026-07-28"], "capabilities": able}
             send(writer, 200, JSON, request.answered({"resultType": "complete", "ttlMs": 0, **known}))
         elif method == "subscriptions/listen":
             head(writer, 200, EVENTS)
