@@ -20,9 +20,9 @@ def read_announcement(
     `served` are the principals that have used the connection. A gateway that runs the server for us knows all of them.
     """
     meta = as_object(params.get("_meta"))
-    ours = (META_SUBSCRIPTION, AUDIENCE) if from_gateway else (META_SUBSCRIPTION,)
+    gateway_keys = (META_SUBSCRIPTION, AUDIENCE) if from_gateway else (META_SUBSCRIPTION,)
     passed = {name: value for name, value in params.items() if name != "_meta"}
-    if own := {name: value for name, value in meta.items() if name not in ours}:
+    if own := {name: value for name, value in meta.items() if name not in gateway_keys}:
         passed["_meta"] = own
     if from_gateway:
         return (as_text(meta[AUDIENCE]) if AUDIENCE in meta else None), passed
