@@ -98,6 +98,8 @@ TIME = Api.of([*TOOLS, Tool("time", "get_current_time", {"inputSchema": {"type":
         ("lua", "local x = 1; x += 1", "Lua has no `+=`"),
         ("lua", "for i = 1, 2 do continue end", "Lua has no `continue`"),
         ("lua", "return io.open('x')", "Scripts have no files of their own"),
+        ("lua", "return await mirror.echo({v = 1})", "Lua writes `:await()` behind a call."),
+        ("python", "n = 'echo'\nawait mirror[n](v=1)", "mirror is a server: write mirror.TOOL(…)"),
     ],
 )
 async def test_hints_say_what_to_do(scripts: Scripts, language: str, source: str, hint: str) -> None:
@@ -105,6 +107,32 @@ async def test_hints_say_what_to_do(scripts: Scripts, language: str, source: str
     assert not outcome.ok
     assert outcome.problem is not None
     assert hint in outcome.problem.hint
+
+
+@pytest.mark.parametrize(
+    ("language", "source", "name"),
+    [
+        ("python", "await mirror.to-list(v=[1])", "mirror.to_list"),
+        ("python", "x = 1\nawait data-server.slow.lookup()", "data_server.slow_lookup"),
+        ("python", "await data-server.slow_lookup()", "data_server"),
+        ("javascript", "return await mirror.to-list({v: [1]})", "mirror.to_list"),
+        ("javascript", "return data-server.slow_lookup()", "data_server"),
+        ("lua", "return mirror.to-list({v = {1}}):await()", "mirror.to_list"),
+        ("lua", "data-server.slow.lookup():await()", "data_server.slow_lookup"),
+    ],
+)
+async def test_a_name_as_it_is_outside_of_scripts_is_told_how_to_be_written(
+    scripts: Scripts, language: str, source: str, name: str
+) -> None:
+    outcome = await scripts.run(source, language, API, World())
+    assert outcome.problem is not None
+    assert outcome.problem.hint == f"In scripts, names are written with `_` for hyphens and the like: {name}"
+
+
+async def test_a_name_in_a_string_is_as_it_is(scripts: Scripts) -> None:
+    outcome = await scripts.run("x = 'data-server.slow.lookup'\nlen(mirror.ecko)", "python", API, World())
+    assert outcome.problem is not None
+    assert outcome.problem.hint == "Did you mean mirror.echo?"
 
 
 async def test_a_name_that_resembles_nothing_gets_no_suggestion(scripts: Scripts) -> None:

@@ -31,8 +31,8 @@ def find_accesses(source: str, line: int, message: str) -> list[str]:
     values: list[str] = []
     for node in ast.walk(tree):
         match node:
-            case ast.Subscript(value=value, slice=ast.Constant(value=subscript)) if node.lineno <= line <= _last(node):
-                if attribute is None and (key is None or str(subscript) == key[1].strip("'\"")) and _is_plain(value):
+            case ast.Subscript(value=value, slice=subscript) if node.lineno <= line <= _last(node):
+                if attribute is None and (key is None or _is_key(subscript, key[1])) and _is_plain(value):
                     values.append(ast.unparse(value))
             case ast.Attribute(value=value, attr=name) if node.lineno <= line <= _last(node):
                 if attribute is not None and name == attribute[2] and _is_plain(value):
@@ -65,9 +65,16 @@ def describe(expression: str, probed: Any, message: str) -> str:
         )
     if kind == "str":
         return f"{expression} is text: {str(content)[:80]!r}"
+    if kind == "server":
+        written = f"write {expression}.TOOL(…), or tools.call(name, {{…}}) for a name in a variable."
+        return f"{expression} is a server: {written}"
     if kind == "NoneType":
         return f"{expression} is None."
     return f"{expression} is a {kind}: {str(content)[:80]}"
+
+
+def _is_key(subscript: ast.expr, key: str) -> bool:
+    return isinstance(subscript, ast.Constant) and str(subscript.value) == key.strip("'\"")
 
 
 def _last(node: ast.expr) -> int:

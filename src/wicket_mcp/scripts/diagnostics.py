@@ -34,6 +34,7 @@ _LUA_HABITS = (
     (re.compile(r"[-+*/]="), "Lua has no `+=`: write `x = x + 1`."),
     (re.compile(r"\bcontinue\b"), "Lua has no `continue`: use `goto` or an `if` around the rest of the loop."),
     (re.compile(r"&&|\|\|"), "Lua writes `and` and `or`."),
+    (re.compile(r"\bawait\b(?!\s*\()"), "Lua writes `:await()` behind a call."),
 )
 _TYPED = re.compile(
     r"\binterface\s+\w+\s*\{|\b(?:const|let|var)\s+\w+\s*:\s*\w|\)\s*:\s*\w[\w<>\[\]]*\s*(?:=>|\{)|\bas\s+\w+"
@@ -44,6 +45,7 @@ _ARGUMENTS = re.compile(
     r"argument|parameter|required|invalid|missing|should be|must be|expected|schema|signature|unknown", re.IGNORECASE
 )
 """What an error says that may be about the arguments of a call, and not about a network or a disk."""
+_IN_SCRIPTS = "In scripts, names are written with `_` for hyphens and the like: {}"
 _NOT_CALLED = "was not called: "
 _NOT_AWAITED = re.compile(r"not awaited|pending call|['\"]coroutine['\"]|coroutine object|type coroutine")
 
@@ -60,19 +62,41 @@ def problem(report: JsonObject, source: str, language: str, api: Api) -> Problem
     known = line is not None and 1 <= line <= len(lines)
     if kind == "runtime" and _NO_TOOL.search(message):
         kind = "unknown_name"
+    source_line = lines[line - 1].rstrip("\r") if known and line is not None else ""
+    hint = _respelled(kind, message, source_line or source, api) or _hint(kind, message, language, api, source)
     return Problem(
         kind,
         message,
         line if known else None,
         column if known else None,
-        lines[line - 1].rstrip("\r")[:200] if known and line is not None else "",
-        _hint(kind, message, language, api, source) or _text(report.get("hint")),
+        source_line[:200],
+        hint or _text(report.get("hint")),
     )
 
 
 def with_line(problem: Problem, line: int, source: str) -> Problem:
     """A problem with the line that was found for it later."""
     return replace(problem, line=line, source_line=source.split("\n")[line - 1].rstrip("\r")[:200])
+
+
+def _respelled(kind: str, message: str, text: str, api: Api) -> str:
+    """The name to write, if `text` has one as it is outside of scripts: with a hyphen, a dot or a space."""
+    if kind != "syntax" and not any(pattern.search(message) for pattern in (_NO_TOOL, _NO_ATTRIBUTE, *_UNKNOWN)):
+        return ""
+    for name, server in api.servers.items():
+        spellings = [spelling for spelling in {name, server.name} if _is_code(spelling, text)]
+        for tool_name, tool in server.tools.items() if spellings else ():
+            keys = (f"{spelling}.{tool.name}" for spelling in spellings)
+            if tool.name != tool_name and any(_is_code(key, text) for key in keys):
+                return _IN_SCRIPTS.format(f"{name}.{tool_name}")
+        if name != server.name and server.name in spellings:
+            return _IN_SCRIPTS.format(name)
+    return ""
+
+
+def _is_code(name: str, text: str) -> bool:
+    """Whether a name appears outside of strings, as far as one line shows."""
+    return re.search(rf"(?<![\w'\"`.-]){re.escape(name)}(?![\w-])", text) is not None
 
 
 def _hint(kind: str, message: str, language: str, api: Api, source: str) -> str:

@@ -88,7 +88,7 @@ def _serve(channel: Channel, pool: Any, order: Order) -> None:
             try:
                 if job.stubs:
                     checker.check(session, job.source, job.stubs, [*job.servers, "tools", "results", "args"])
-                report_value(channel, _Script(job, channel).run(session, rewrite(job.source)))
+                report_value(channel, _Script(job, channel).run(session, rewrite(job.source, job.servers)))
             except Failure as failure:
                 fail(channel, failure)
             return
@@ -116,7 +116,7 @@ def _warm_up(channel: Channel, session: Any, checker: Checker) -> None:
 def _find_line(job: Job, channel: Channel, pool: Any) -> int | None:
     """The line at which CPU time runs out. The engine stops by wall-clock time, so its CPU time is checked."""
     variable = line_marks.name(job.source)
-    rewritten = rewrite(job.source)
+    rewritten = rewrite(job.source, job.servers)
     marked = replace(rewritten, source=line_marks.python(rewritten.source, variable))
     seconds = job.cpu
     for _ in range(_ATTEMPTS):

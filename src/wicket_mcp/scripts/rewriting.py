@@ -10,11 +10,12 @@ A generator becomes a function that collects what it yields: it runs to its end 
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 import msgspec
 
+from wicket_mcp.catalog.identifiers import identifier
 from wicket_mcp.scripts.class_forms import without_base
 
 _ADDED = frozenset({"operator", "heapq", "io", "contextlib", "types", "uuid", "pprint", "logging", "enum"})
@@ -66,17 +67,18 @@ def provides(module: str, name: str) -> bool:
     return module in _ADDED or name in _PATCHED.get(module, ())
 
 
-def rewrite(source: str) -> Rewritten:
-    """`source` in the form that the engine supports."""
+def rewrite(source: str, servers: Collection[str] = ()) -> Rewritten:
+    """`source` in the form that the engine supports; `servers` are the names of the servers in it."""
     try:
         tree = ast.parse(source)
-        return _Rewriter(source).run(tree)
+        return _Rewriter(source, servers).run(tree)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return Rewritten(source)
 
 
 class _Rewriter:
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, servers: Collection[str]) -> None:
+        self._servers = frozenset(servers)
         self._data = source.encode("utf-8", "surrogatepass")
         if not self._data.endswith(b"\n"):
             self._data += b"\n"
@@ -96,6 +98,8 @@ class _Rewriter:
         nodes = list(ast.walk(tree))
         self._functions = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
         self._properties = _properties(nodes)
+        self._servers -= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+        self._servers -= {node.arg for node in nodes if isinstance(node, ast.arg)}
         for node in nodes:
             if isinstance(node, ast.Import | ast.ImportFrom):
                 self._import(node)
@@ -117,6 +121,10 @@ class _Rewriter:
                 self._call(node)
             case ast.Attribute(value=ast.Name(id=name) as value, attr=attr) if name in self._modules:
                 self._attribute(value, self._modules[name], attr)
+            case ast.Subscript(value=ast.Name(id=name) as value, slice=ast.Constant(value=str(tool))) if (
+                name in self._servers
+            ):  # a tool by its real name: server["get-sum"]
+                self._replace(self._end(value), self._end(node), f".{identifier(tool)}".encode())
             case ast.AsyncWith():
                 self._async_with(node)
             case ast.ClassDef():

@@ -19,7 +19,7 @@ _POSITIONS = {
 _NOT_AWAITED = re.compile(r"<coroutine external_future\(\d+\)>")
 
 
-class _Place:
+class server:  # noqa: N801  (scripts see this name in errors)
     """The stand-in for a server inside the sandbox; empty, because the wrapper does everything."""
 
 
@@ -60,9 +60,9 @@ class Servers:
         """The object of that name, created on demand; the engine asks once."""
         if name not in self._servers:
             return None
-        server = _Server(_Place()).bind(name, self._servers[name], self._values)
-        self._by_id[server.id] = server
-        return server
+        stand_in = _Server(server()).bind(name, self._servers[name], self._values)
+        self._by_id[stand_in.id] = stand_in
+        return stand_in
 
     def resolve_call(self, receiver: UUID | None, function: str) -> tuple[str, str]:
         """The server and tool of a call. Raises AttributeError, or NameError for an unknown function."""
@@ -70,9 +70,9 @@ class Servers:
             if function not in self._values:
                 raise NameError(f"name '{function}' is not defined")
             return self._values[function]
-        server = self._by_id[receiver]
-        server.check(function)
-        return server.name, function
+        receiving = self._by_id[receiver]
+        receiving.check(function)
+        return receiving.name, function
 
     def arguments(self, server: str, tool: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """The named arguments of a call. Raises TypeError."""
