@@ -19,9 +19,9 @@ from wicket_mcp.catalog.identifiers import identifier, words_of
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.config.model.scripts import Limits
 from wicket_mcp.errors import BadArguments
-from wicket_mcp.model import Caller, Json, JsonObject, Principal, Represented, Tool, as_list, as_object
+from wicket_mcp.model import Caller, Json, JsonObject, Principal, Represented, Tool, as_list
 from wicket_mcp.request import Rerun, tool_call
-from wicket_mcp.results.content import unwrap_structured
+from wicket_mcp.results.content import unwrap_structured, wraps_value
 from wicket_mcp.schema.signature import first_sentence, signature
 from wicket_mcp.scripts.languages import LANGUAGES
 from wicket_mcp.scripts.limits import MAX_REPLY
@@ -201,11 +201,8 @@ class _Calls:
 
 
 def _without_envelope(body: JsonObject, tool: Tool) -> JsonObject:
-    """The body with its structured content as the tool's signature shows it: `{"result": value}` is the value, unless
-    the tool declares other fields beside it.
-    """
-    declared = as_object(as_object(tool.output_schema).get("properties"))
-    if declared and set(declared) != {"result"}:
+    """The body with its structured content as the tool's signature shows it."""
+    if not wraps_value(tool.output_schema):
         return body
     value = unwrap_structured(body.get("structuredContent"))
     return body if value is None else {**body, "structuredContent": value}

@@ -29,6 +29,7 @@ from wicket_mcp.extensions import SKILL_SCHEME, union, unknown_capabilities
 from wicket_mcp.identity.accounts import Accounts
 from wicket_mcp.model import LOCAL, Caller, JsonObject, Principal, ServerStatus, Tool, as_object, as_text
 from wicket_mcp.request import EMPTY, Handler, Request, Result, Span
+from wicket_mcp.results.content import wraps_value
 from wicket_mcp.results.results import OWN, Results, Slice
 from wicket_mcp.schema.signature import first_sentence
 from wicket_mcp.scripting import Script, Scripting
@@ -194,7 +195,10 @@ class Verbs:
         size = request.span.size
         if not request.whole and size > self._results.shown:
             tool, principal = result.tool, request.caller.principal
-            body = await self._results.shape(body, tool.key, principal, tool=tool.own_key, size=size)
+            as_declared = not wraps_value(tool.output_schema)
+            body = await self._results.shape(
+                body, tool.key, principal, tool=tool.own_key, size=size, as_declared=as_declared
+            )
         return result if body is result.body else Result(body, result.request)
 
     async def read_resource(

@@ -11,6 +11,9 @@ from wicket_mcp.codec import LARGE, decode, encode, weighs_over
 from wicket_mcp.large_json import decode_in_pieces
 from wicket_mcp.model import JsonObject, as_list, as_object
 
+AS_DECLARED = "wicket/asDeclared"
+"""The key that marks a stored body whose `{"result": value}` is what the tool declares, and no wrapper."""
+
 
 def blocks_of(body: JsonObject) -> list[JsonObject]:
     """The content blocks of a result."""
@@ -43,9 +46,15 @@ def value_of(body: JsonObject) -> Any:
     """The value of a result: its structured content, else its text (parsed if it is a JSON object or array)."""
     structured: Any = body.get("structuredContent")
     if structured is not None:
-        return unwrap_structured(structured)
+        return structured if AS_DECLARED in body else unwrap_structured(structured)
     texts = texts_of(body)
     return parse_text(texts[0]) if len(texts) == 1 else "\n".join(texts)
+
+
+def wraps_value(output_schema: Any) -> bool:
+    """Whether a tool's `{"result": value}` is only a wrapper: unless the tool declares other fields beside it."""
+    declared = as_object(as_object(output_schema).get("properties"))
+    return not declared or set(declared) == {"result"}
 
 
 def unwrap_structured(structured: Any) -> Any:

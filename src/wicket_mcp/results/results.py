@@ -21,7 +21,7 @@ from wicket_mcp.errors import BadArguments, UnknownResult
 from wicket_mcp.lanes import Lane
 from wicket_mcp.large_json import decode_in_pieces, encode_in_pieces
 from wicket_mcp.model import JsonObject, Principal, as_list
-from wicket_mcp.results.content import blocks_of, size_of, text_of, value_of
+from wicket_mcp.results.content import AS_DECLARED, blocks_of, size_of, text_of, value_of
 from wicket_mcp.results.outline import outline
 from wicket_mcp.results.references import (
     REFERENCE,
@@ -78,11 +78,13 @@ class Results:
         tool: str = "",
         most: int | None = None,
         size: int | None = None,
+        as_declared: bool = False,
     ) -> JsonObject:
         """`body` itself or, if it has over `most` tokens, its beginning with a handle to the whole.
 
         `of` names the tool in the text, and `tool` is its own key (empty for an answer of ours, which may hold
-        anything that the principal's profile shows); `size` is `size_of(body)` if it is already known.
+        anything that the principal's profile shows); `size` is `size_of(body)` if it is already known. `as_declared`
+        says that a structured `{"result": value}` is no wrapper.
         """
         tokens = (size_of(body) if size is None else size) // CHARS_PER_TOKEN
         if tokens <= (self.config.large if most is None else min(most, self.config.large)):
@@ -90,11 +92,12 @@ class Results:
         handle = secrets.token_urlsafe(16)
 
         def put_aside() -> tuple[StoredResult, JsonObject]:
-            data = encode_in_pieces(body)
+            marked = {**body, AS_DECLARED: True} if as_declared else body
+            data = encode_in_pieces(marked)
             stored = StoredResult(
                 handle, principal.name, tool or _own_answer(of, principal), data, steady_time() + self.config.keep
             )
-            return stored, self._announce(body, of, handle, max(tokens, _tokens(body, data)))
+            return stored, self._announce(marked, of, handle, max(tokens, _tokens(body, data)))
 
         is_large = tokens * CHARS_PER_TOKEN > LARGE
         stored, summary = await asyncio.to_thread(put_aside) if is_large else put_aside()
@@ -212,7 +215,7 @@ class Results:
             f"First part:\n{whole[:FIRST_PART]}"
         )
         others = [block for block in blocks_of(body) if text_of(block) is None]
-        passed = {key: item for key, item in body.items() if key not in ("content", "structuredContent")}
+        passed = {key: item for key, item in body.items() if key not in ("content", "structuredContent", AS_DECLARED)}
         meta: JsonObject = {**passed.get("_meta", {}), "wicket/result": {"id": handle, "tokens": tokens}}
         annotations = {"audience": ["assistant"], "priority": 0.3}
         text_block = {"type": "text", "text": text, "annotations": annotations}

@@ -63,7 +63,7 @@ def problem(report: JsonObject, source: str, language: str, api: Api) -> Problem
     if kind == "runtime" and _NO_TOOL.search(message):
         kind = "unknown_name"
     source_line = lines[line - 1].rstrip("\r") if known and line is not None else ""
-    hint = _respelled(kind, message, source_line or source, api) or _hint(kind, message, language, api, source)
+    hint = _explain_spelling(kind, message, source_line or source, api) or _hint(kind, message, language, api, source)
     return Problem(
         kind,
         message,
@@ -79,7 +79,7 @@ def with_line(problem: Problem, line: int, source: str) -> Problem:
     return replace(problem, line=line, source_line=source.split("\n")[line - 1].rstrip("\r")[:200])
 
 
-def _respelled(kind: str, message: str, text: str, api: Api) -> str:
+def _explain_spelling(kind: str, message: str, text: str, api: Api) -> str:
     """The name to write, if `text` has one as it is outside of scripts: with a hyphen, a dot or a space."""
     if kind != "syntax" and not any(pattern.search(message) for pattern in (_NO_TOOL, _NO_ATTRIBUTE, *_UNKNOWN)):
         return ""
