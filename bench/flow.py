@@ -105,7 +105,7 @@ class Play:
             finding = flow.examine(request, Call(step.tool.server, step.tool.name, step.arguments, {}, "local"))
             if number >= len(self.before) and finding is not None and "untrusted" in finding.labels:
                 words.append(finding.words)
-            flow.observe(request, step.body)
+            flow.observe(request, step.body, flow.read(request, step.body))
         return rules_of(words)
 
 

@@ -165,6 +165,19 @@ def test_a_package_is_pinned_to_the_version_that_its_registry_names(shell: Shell
     assert shell.run("pin").out == "Every package has its version.\n"
 
 
+def test_a_package_in_a_shells_command_gets_its_version_there(shell: Shell, tmp_path: Path) -> None:
+    _program(tmp_path / "bin", "npm", """echo '{"version": "1.2.3", "dist.integrity": "sha512-abc"}'""")
+    path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    text = '[servers.s]\ncommand = "sh"\nargs = ["-c", "cd /srv && exec npx -y @a/b --flag"]\n'
+    involved = "[servers.t]\ncommand = \"sh\"\nargs = ['-c', 'npx -y \"@a\"/b']\n"
+    config = shell.write(".config/wicket/wicket.toml", f"{text}{involved}")
+    pinned = shell.run("pin", "--json", PATH=path)
+    assert pinned.json == [{"server": "s", "package": "@a/b@1.2.3", "integrity": "sha512-abc"}]
+    assert config.read_text() == f"{text.replace('@a/b', '@a/b@1.2.3')}{involved}"
+    assert (pinned.code, "t: the shell's command is too involved" in pinned.err) == (1, True)
+    assert "Write @a/b@1.2.3 into it yourself" in pinned.err
+
+
 def _program(folder: Path, name: str, script: str) -> None:
     folder.mkdir(exist_ok=True)
     (folder / name).write_text(f"#!/bin/sh\n{script}\n")
@@ -321,7 +334,7 @@ def test_what_cannot_be_pinned_is_said_and_stays(shell: Shell, tmp_path: Path) -
     pinned = shell.run("pin", PATH=f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
     assert (pinned.code, config.read_text()) == (1, text)
     assert 'write the version yourself: "none@VERSION"' in pinned.err
-    assert "git+https://example.com/a@main is not a package of a registry" in pinned.err
+    assert "git+https://example.com/a@main is not a package of npm or PyPI" in pinned.err
 
 
 @pytest.mark.parametrize("tool", ["pip", "uv"])

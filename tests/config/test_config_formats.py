@@ -374,3 +374,29 @@ def test_a_command_that_may_download_is_given_time_unless_the_file_says_how_much
     }
     config = Config.from_dict({"servers": servers})
     assert [server.patience for server in config.servers] == [120.0, 5.0, 10.0]
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        (
+            (
+                '{"mcpServers": {\n  "a": {"command": "x",\n    "changed": "accept", "denied_tools": ["b"]},\n'
+                '  "b": {"command": "y", "alwaysAllow": ["z"], "auth": {}}},\n "policy": {"flow": "ask"}}'
+            ),
+            [(3, "changed of 'a'"), (3, "denied_tools of 'a'"), (5, "policy")],
+        ),
+        (
+            '{"mcpClients": [\n{"id": "a", "command": "x"},\n{"id": "b", "command": "x", "added": "tell"}]}',
+            [(3, "added of 'b'")],
+        ),
+        ('[mcp_servers.a]\ncommand = "x"\nadded = "hold"\n', [(3, "added of 'a'")]),
+        ('[servers.a]\ncommand = "x"\nadded = "hold"\n', []),
+    ],
+)
+def test_an_option_of_ours_in_another_programs_file_is_named_with_its_line(
+    text: str, lines: list[tuple[int, str]]
+) -> None:
+    notes = formats.parse(text, "/p/.mcp.json").notes
+    rest = "has no effect here: it is an option of wicket.toml. To use it: wicket import /p/.mcp.json"
+    assert list(notes) == [f"/p/.mcp.json:{line}: {what} {rest}" for line, what in lines]

@@ -232,6 +232,24 @@ class Modern(Echo):
         super().answer(number, {"resultType": "complete", **result})
 
 
+class AsksTwice(Modern):
+    """Asks for a colour and then for a size before it answers a call, in the stateless era; with STATELESS, it leaves
+    no state with its client.
+    """
+
+    def on_request(self, message: Message) -> None:
+        params: Message = message.get("params", {})
+        known = params.get("inputResponses", {})
+        if message["method"] != "tools/call" or "size" in known:
+            super().on_request(message)
+            return
+        key = "size" if "colour" in known else "colour"
+        form: Message = {"message": f"Which {key}?", "requestedSchema": {"type": "object", "properties": {}}}
+        asked: Message = {"inputRequests": {key: {"method": "elicitation/create", "params": form}}}
+        state = {} if os.environ.get("STATELESS") else {"requestState": f"waits for {key}"}
+        self.answer(message["id"], {"resultType": "input_required", **asked, **state})
+
+
 class LeavesAfterCallsInModernEra(LeavesAfterCalls, Modern):
     """Ends when it has answered a call, in the stateless era."""
 
@@ -280,6 +298,8 @@ class Mutates(Echo):
             self.answer(number, {"messages": self.listing.get("messages", [])})
         elif method == "resources/read":
             self.answer(number, {"contents": self.listing["contents"]})
+        elif method == "tools/call" and message["params"]["name"] in self.listing.get("errors", {}):
+            self.refuse(number, **self.listing["errors"][message["params"]["name"]])
         elif method == "tools/call":
             own = self.listing.get("results", {}).get(message["params"]["name"])
             ran = {"content": [{"type": "text", "text": "it ran"}]}

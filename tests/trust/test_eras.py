@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import OpenGateway
+from tests.conftest import OpenGateway, peer
 from tests.gateway.serving import META, raw_client, serve_http
 from tests.trust.conftest import READ, SEND, Offer
-from wicket_mcp.model import META_CAPABILITIES, JsonObject
+from wicket_mcp.model import LOCAL, META_CAPABILITIES, JsonObject
 
 ABLE: JsonObject = {**META, META_CAPABILITIES: {"elicitation": {}}}
 POLICY = [{"action": "ask", "tool": "send"}]
@@ -68,3 +68,45 @@ async def test_a_modern_clients_user_accepts_a_held_tool(
             done = (await _post(raw, name, arguments, **more))["result"]
             assert done["content"][0]["text"].replace(" ", "") == answer.replace(" ", "")
         assert (await gateway.store.pins("m"))[-1].approved_by.startswith("local")
+
+
+YES = {"action": "accept", "content": {"decision": "approve"}}
+
+
+@pytest.mark.parametrize("stateless", ["", "1"], ids=["with a state", "without one"])
+@pytest.mark.parametrize("way", ["elicitation", "wicket approve"])
+async def test_a_server_that_asks_for_more_needs_no_second_approval(
+    way: str, stateless: str, open_gateway: OpenGateway
+) -> None:
+    """The client repeats the call with its answers, twice: that is still the call that was approved, and only that."""
+    policy = [{"action": "ask", "tool": "echo"}]
+    server = peer("AsksTwice", env={"STATELESS": stateless})
+    async with open_gateway({"m": server}, policy=policy) as gateway, serve_http(gateway) as address:
+        async with raw_client(address) as raw:
+            call = {"name": "m.echo", "arguments": {"message": "hello"}}
+            able: JsonObject = {META_CAPABILITIES: {"elicitation": {} if way == "elicitation" else {"url": {}}}}
+            if way == "elicitation":
+                asked = (await _post(raw, "call_tool", call))["result"]
+                begun = (await _go_on(raw, call, asked, YES))["result"]
+            else:
+                refused = (await _post(raw, "call_tool", call, _meta={**META, **able}))["result"]
+                (question,) = await gateway.store.approvals(0)
+                assert f"wicket approve {question.id}; then make the same call again" in str(refused)
+                await gateway.store.approve(question.id, "ann", 0)
+                begun = (await _post(raw, "call_tool", call))["result"]
+            assert begun["inputRequests"]["colour"]["params"]["message"] == "Which colour?"
+            colour = {"action": "accept", "content": {"colour": "red"}}
+            more = (await _go_on(raw, call, begun, colour))["result"]
+            assert list(more["inputRequests"]) == ["size"], "the server's second question, not ours again"
+            done = (await _go_on(raw, call, more, {"action": "accept"}, colour=colour))["result"]
+            assert done["content"][0]["text"] == "hello"
+            again = (await _go_on(raw, call, begun, colour))["result"]
+            assert "May local" in str(again["inputRequests"]), "each step is spent once"
+        rules = {record.rule for record in await gateway.store.recent_calls(LOCAL, 9) if record.outcome == "ok"}
+        assert rules == {f"rule 1: ask, approved by {'local' if way == 'elicitation' else 'ann'}"}
+
+
+async def _go_on(raw: Any, call: JsonObject, asked: JsonObject, reply: JsonObject, **earlier: JsonObject) -> JsonObject:
+    """Repeat the call with a reply to what was asked."""
+    replies = {**earlier, **dict.fromkeys(asked["inputRequests"], reply)}
+    return await _post(raw, "call_tool", call, requestState=asked["requestState"], inputResponses=replies)

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import OpenGateway, peer
-from tests.trust.conftest import READ, SEND, Offer
+from tests.trust.conftest import PROMPT, READ, SEND, TEMPLATE, Offer
 from wicket_mcp.codec import encode
 from wicket_mcp.errors import Denied
-from wicket_mcp.model import Listing, Tool
-from wicket_mcp.trust.lint import Suspicion, lint, lint_name, lint_text, skeleton, suspect
+from wicket_mcp.model import LOCAL, JsonObject, Listing, Silent, Tool
+from wicket_mcp.trust.lint import Finding, Suspicion, lint, lint_name, lint_text, skeleton, suspect
 from wicket_mcp.trust.lint_patterns import WORDS
 
 ATTACKS = {
@@ -150,6 +150,71 @@ async def test_t11_a_poisoned_tool_is_held_from_the_first_sight(offer: Offer, op
         (change,) = gateway.catalogue.held_entries("m").values()
         await gateway.catalogue.approve(change, "ann")
         assert (await gateway.call("m.send", {"to": "ann"}))["content"]
+
+
+HIDDEN_ORDER = f"The notes of Monday. {ATTACKS['read-secrets']}"
+RESOURCES: list[JsonObject] = [
+    {"uri": "notes://1", "name": "monday", "description": HIDDEN_ORDER},
+    {"uri": f"notes://2{TAGS}", "name": "tuesday"},
+    {"uri": "notes://3", "name": "wednesday", "description": ATTACKS["attack-words"]},
+    {"uri": "notes://4", "name": "thursday", "title": "The notes of Thursday"},
+]
+
+
+async def test_resources_are_looked_at_when_they_are_listed(
+    offer: Offer, open_gateway: OpenGateway, caplog: pytest.LogCaptureFixture
+) -> None:
+    listed = {"resources": RESOURCES, "contents": [{"uri": "notes://1", "text": "hello"}]}
+    async with open_gateway({"m": offer(READ, **listed)}) as gateway:
+        await gateway.tools()
+        shown = {each["uri"]: each for each in await gateway.verbs.addresses.resources(LOCAL)}
+        monday, tuesday, wednesday, thursday = shown.values()
+        assert monday["description"].startswith("[Held: its text has an order to read files that hold secrets]")
+        assert "id_rsa" not in str(monday)
+        assert tuesday["description"].startswith("[Held: its text has invisible")
+        assert (wednesday["description"], thursday["title"]) == (ATTACKS["attack-words"], "The notes of Thursday")
+        assert "resource 'm.notes://3' is accepted, but its text has words of an attack" in caplog.text
+        for address in (monday["uri"], "notes://1", tuesday["uri"]):
+            with pytest.raises(Denied, match="is held and was not called: its text has"):
+                await gateway.verbs.read_resource(address, Silent(LOCAL))
+        assert await gateway.verbs.read_resource(thursday["uri"], Silent(LOCAL)), "what is not concerned goes on"
+        caplog.clear()
+        offer(READ, **{**listed, "resources": [*RESOURCES, {"uri": "notes://5", "name": "friday"}]})
+        await gateway.catalogue.renew("m")
+        assert "m.notes" not in caplog.text, "it was told before, and a new resource is no news"
+        change = gateway.catalogue.held_entries("m")["resource", "notes://1"]
+        assert "id_rsa" in change.diff()
+        await gateway.catalogue.approve(change, "ann")
+        assert await gateway.verbs.read_resource(monday["uri"], Silent(LOCAL))
+        assert ("resource", "notes://1", "ann") in {
+            (pin.kind, pin.name, pin.approved_by) for pin in await gateway.store.pins("m")
+        }
+        offer(READ, **{**listed, "resources": [{**RESOURCES[0], "description": f"{HIDDEN_ORDER} Now."}]})
+        await gateway.catalogue.renew("m")
+        with pytest.raises(Denied, match="its description changed"):
+            await gateway.verbs.read_resource(monday["uri"], Silent(LOCAL))
+
+
+async def test_prompts_and_templates_are_looked_at_when_they_are_listed(
+    offer: Offer, open_gateway: OpenGateway
+) -> None:
+    prompts = [{**PROMPT, "arguments": [{"name": "who", "description": ATTACKS["hide-from-user"]}]}]
+    templates = [{**TEMPLATE, "title": ATTACKS["secretly"]}]
+    async with open_gateway({"m": offer(READ, prompts=prompts, templates=templates)}) as gateway:
+        await gateway.tools()
+        assert set(gateway.catalogue.held_entries("m")) == {("prompt", "greet"), ("template", "mail://{id}")}
+        with pytest.raises(Denied, match="its text has"):
+            await gateway.verbs.get_prompt("m/greet", None, Silent(LOCAL))
+        with pytest.raises(Denied, match="its text has"):
+            await gateway.verbs.read_resource("mcp://m/mail://1", Silent(LOCAL))
+
+
+def test_of_an_address_only_the_characters_are_looked_at() -> None:
+    honest: JsonObject = {"uri": "file:///home/ann/.ssh/id_rsa?read=the+content+of+id_rsa", "name": "key"}
+    assert suspect(honest, "resource") is None
+    assert lint([Listing("s", resources=(honest,), templates=({"uriTemplate": "a://\x1b[8m{x}", "name": "x"},))]) == [
+        Finding("terminal-escape", "high", "s", "template x: uriTemplate", "“a://<U+001B>[8m{x}”")
+    ]
 
 
 @pytest.mark.promise("V10", "Wicket's instructions contain only what the user wrote about a server.")

@@ -208,6 +208,21 @@ async def test_a_script_waits_at_the_call_and_goes_on(
         assert "the user refused" in outcome.explain()
 
 
+async def test_a_script_whose_client_cannot_ask_is_run_again_after_the_approval(
+    offer: Offer, open_gateway: OpenGateway
+) -> None:
+    source = "return [await m.read(), await m.send(to='ann')]"
+    async with open_gateway({"m": offer(SEND, READ)}, policy=[{"action": "ask", "tool": "send"}]) as gateway:
+        refused = await gateway.verbs.run(Script(source, "python"), Silent())
+        (question,) = await gateway.store.approvals(0)
+        words = f"wicket approve {question.id}; then run the script again (its earlier calls are made again)"
+        assert words in refused.explain()
+        await gateway.store.approve(question.id, "bob", 0)
+        outcome = await gateway.verbs.run(Script(source, "python"), Silent())
+        assert (outcome.explain(), outcome.value) == ("", ["it ran", "it ran"])
+        assert (await last(gateway)).rule == "rule 1: ask, approved by bob"
+
+
 async def test_a_held_tool_is_accepted_by_the_owner_and_by_nobody_else(offer: Offer, open_gateway: OpenGateway) -> None:
     async with open_gateway({"m": offer(SEND)}) as gateway:
         await gateway.tools()

@@ -6,18 +6,20 @@ An approval covers one call of one principal with exactly these arguments, under
 used up by that call; "always" turns it into a rule (`trust/always.py`). A model's own words never count as an approval.
 """
 
+import asyncio
+import hashlib
 import logging
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Collection
-from typing import TypeAlias
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
 from wicket_mcp.calls.asking import ALWAYS, NO, SESSION, YES, can_ask, choose
-from wicket_mcp.codec import pretty
-from wicket_mcp.errors import Denied, WicketError
+from wicket_mcp.codec import canonical, pretty, weighs_over
+from wicket_mcp.errors import Denied, Refused, UpstreamError, WicketError
 from wicket_mcp.model import JsonObject, Principal, as_object
 from wicket_mcp.request import Handler, Layer, Request, Result
 from wicket_mcp.store.base import ApprovalStore
@@ -79,11 +81,10 @@ def approve(approvals: Approvals) -> Layer:
             decision = approvals.rules.decide(call)
             if decision is None and flow is not None and finding is not None:
                 decision = flow.decide(finding)
-            if decision is not None:
-                await _settle(approvals, request, call, decision, finding)
-            result = await inner(request)
-            if flow is not None:
-                flow.observe(request, result.body)
+            once = None if decision is None else await _settle(approvals, request, call, decision, finding)
+            result = await inner(request) if flow is None else await _follow(flow, request, inner)
+            if once is not None and result.body.get("resultType") == "input_required":
+                await _keep_for_next_step(approvals.store, once, result.body)
             return result
 
         return handle
@@ -95,14 +96,29 @@ def observe(flow: Flow) -> Layer:
     """Record what resources and prompts bring into a session; reading them needs no decision."""
 
     def layer(inner: Handler) -> Handler:
-        async def handle(request: Request) -> Result:
-            result = await inner(request)
-            flow.observe(request, result.body)
-            return result
+        def handle(request: Request) -> Awaitable[Result]:
+            return _follow(flow, request, inner)
 
         return handle
 
     return layer
+
+
+async def _follow(flow: Flow, request: Request, inner: Handler) -> Result:
+    """Make the request, and remember what its answer or its error brings into the session."""
+    try:
+        result = await inner(request)
+    except UpstreamError as problem:
+        said: JsonObject = {"isError": True, "content": [str(problem)]}
+        if isinstance(problem, Refused):
+            said["structuredContent"] = problem.error.get("data")
+        flow.observe(request, said, flow.read(request, said))
+        raise
+    body = result.body
+    if body.get("resultType") != "input_required":  # what a server asks of the user is no answer
+        text = await asyncio.to_thread(flow.read, request, body) if weighs_over(body) else flow.read(request, body)
+        flow.observe(request, body, text)
+    return result
 
 
 async def _find_derived(flow: Flow, request: Request, call: Call) -> Collection[str] | None:
@@ -130,31 +146,34 @@ def _call(request: Request) -> Call:
 
 async def _settle(
     approvals: Approvals, request: Request, call: Call, decision: Decision, finding: Finding | None
-) -> None:
-    """Let the call pass, or raise Denied with what to do."""
+) -> StoredApproval | None:
+    """Let the call pass, or raise Denied with what to do.
+
+    Returns the approval of a person who was asked, and would be asked about the same call again.
+    """
     span = request.span
     span.rule = f"{decision.rule}: {decision.action}"
     why = f" {finding.words}" if finding is not None else ""
     if decision.action == "allow":
-        return
+        return None
     if decision.action == "deny":
         raise Denied(f"'{call.key}' was not called: {decision.words} refuses it.{why}", hint=_EXPLAIN)
     if (covered := await approvals.always.find(call)) is not None:
         span.rule += f", {covered}"
-        return
+        return None
     if (by := approvals.sessions.get(_in_session(request, call))) is not None:
         span.rule += f", approved by {by}{SESSION_MARK}"
-        return
+        return None
     question = _question(request, call, decision, why, approvals.rules.version)
-    if (approver := await approvals.store.spend(question, time.time())) is not None:
+    if (approver := await _spend(approvals.store, request, question)) is not None:
         span.rule += f", approved by {approver}"
         if approver.endswith(ALWAYS_MARK):
             await _keep(approvals.always, call, approver.removesuffix(ALWAYS_MARK))
         elif approver.endswith(SESSION_MARK):
             _keep_for_session(approvals, request, call, approver.removesuffix(SESSION_MARK))
-        return
+        return replace(question, approved_by=approver)
     if not can_ask(request.caller):
-        raise await _wait_for_a_person(approvals.store, question, decision, why)
+        raise await _wait_for_a_person(approvals.store, question, decision, why, in_script=bool(span.run))
     # An "always" rule belongs to the owner, so only administrators may create one.
     choices = (YES, SESSION, ALWAYS, NO) if request.principal.may("admin") else (YES, SESSION, NO)
     head, arguments = question.words.split(_ARGUMENTS, 1)
@@ -167,6 +186,26 @@ async def _settle(
         await _keep(approvals.always, call, request.principal.name)
     elif answer == SESSION:
         _keep_for_session(approvals, request, call, request.principal.name)
+    return replace(question, approved_by=request.principal.name)
+
+
+async def _spend(store: ApprovalStore, request: Request, question: StoredApproval) -> str | None:
+    """Use up an approval of this call, or of this further step of a call; returns the approver."""
+    if request.resume and (approver := await store.spend(_next_step(question, request.resume), time.time())):
+        return approver
+    return await store.spend(question, time.time())
+
+
+async def _keep_for_next_step(store: ApprovalStore, once: StoredApproval, body: JsonObject) -> None:
+    """A server asks its caller for more before it acts. The same call with the answers needs no second approval."""
+    approver = once.approved_by.removesuffix(ALWAYS_MARK).removesuffix(SESSION_MARK)
+    await store.save_approval(replace(_next_step(once, body), approved_by=approver))
+
+
+def _next_step(question: StoredApproval, states: Mapping[str, Any]) -> StoredApproval:
+    """The same question about the step of a call that has this `requestState`."""
+    step = canonical([question.arguments_digest, states.get("requestState")])
+    return replace(question, arguments_digest=hashlib.sha256(step).hexdigest())
 
 
 def _in_session(request: Request, call: Call) -> tuple[str, str, str, str]:
@@ -188,7 +227,9 @@ async def _keep(always: Always, call: Call, by: str) -> None:
         log.warning("%s is approved once, not always: %s", call.key, problem)
 
 
-async def _wait_for_a_person(store: ApprovalStore, question: StoredApproval, decision: Decision, why: str) -> Denied:
+async def _wait_for_a_person(
+    store: ApprovalStore, question: StoredApproval, decision: Decision, why: str, *, in_script: bool
+) -> Denied:
     """The refusal that names the open question, which is stored once however often the call is tried."""
     same = ("principal", "server", "tool", "arguments_digest", "policy")
     known = [
@@ -199,9 +240,10 @@ async def _wait_for_a_person(store: ApprovalStore, question: StoredApproval, dec
     if not known:
         await store.save_approval(question)
     number = known[0].id if known else question.id
+    again = "run the script again (its earlier calls are made again)" if in_script else "make the same call again"
     return Denied(
         f"'{question.server}.{question.tool}' was not called: {decision.words} requires a person's approval.{why}",
-        hint=f"Somebody at the gateway can run: wicket approve {number}; then make the same call again.",
+        hint=f"Somebody at the gateway can run: wicket approve {number}; then {again}.",
     )
 
 

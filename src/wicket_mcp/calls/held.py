@@ -1,4 +1,5 @@
-"""Blocks calls of what is not accepted yet: a tool, prompt or template that changed or is new (`trust/pins.py`).
+"""Blocks calls of what is not accepted yet: a tool, prompt or template that changed or is new, or any entry whose text
+has a problem (`trust/pins.py`).
 
 Part of the stack of servers whose configuration holds changes. If the client can ask its user, and the user is the
 gateway's owner or an administrator, the user may accept the change; everyone else is told what changed and how to
@@ -52,7 +53,8 @@ def _find(catalogue: Catalogue, request: Request) -> Held | None:
     if request.method == "completion/complete":
         reference = as_object(request.params.get("ref"))
         return changes.get(("prompt", as_text(reference.get("name")))) or _template(changes, reference.get("uri"))
-    return _template(changes, request.params.get("uri"))
+    uri = request.params.get("uri")
+    return changes.get(("resource", as_text(uri))) or _template(changes, uri)
 
 
 def _template(changes: Mapping[Entry, Held], uri: object) -> Held | None:

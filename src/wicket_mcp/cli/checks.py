@@ -154,7 +154,7 @@ def _find_unpinned(config: ServerConfig) -> Iterator[Finding]:
     package = package_of(config)
     if package is None or package.pinned:
         return
-    program = Path(config.command or "").name
+    program = Path(package.launcher).name
     message = f"{program} runs the newest {package.spec}, whichever version that is"
     pinned = package.pin("sha256:DIGEST" if package.registry == "oci" else "VERSION")
     fix = f'Pin it in its args: "{pinned}", or run: wicket pin {config.name}'

@@ -88,9 +88,13 @@ def pin(
             note(f"{name}: {package.spec} could not be pinned: {problem}")
             continue
         spec = package.spec if package.pinned else package.pin(version)
+        if (argument := package.argument(spec)) is None:
+            failed = True
+            note(f"{name}: the shell's command is too involved to be changed. Write {spec} into it yourself.")
+            continue
         pinned.append({"server": name, "package": spec, "integrity": integrity})
         if not dry_run and not package.pinned and settings.path is not None:
-            _write(settings.path, name, list(servers[name].args), package.at, f"{package.option}{spec}")
+            _write(settings.path, name, list(servers[name].args), package.at, argument)
     if not dry_run and pinned:
         with_library(settings.path, lambda library: _remember(library, pinned), verbose=verbose)
     if json:

@@ -15,7 +15,7 @@ from typing import NoReturn
 import msgspec
 
 from wicket_mcp.config.model.scripts import Limits
-from wicket_mcp.errors import WicketError
+from wicket_mcp.errors import UpstreamError, WicketError
 from wicket_mcp.model import Json, JsonObject, as_object
 from wicket_mcp.request import Rerun
 from wicket_mcp.results.content import size_of
@@ -23,7 +23,7 @@ from wicket_mcp.scripts.api import Api
 from wicket_mcp.scripts.calls import CallKind
 from wicket_mcp.scripts.engine import Scripts, new_seed
 from wicket_mcp.tasks import Tasks
-from wicket_mcp.trust.concealing import conceal, conceal_body
+from wicket_mcp.trust.concealing import conceal, conceal_body, conceal_error
 
 MAX_KEPT = 4 * 1024**2
 """Characters of answers that are recorded per run; with more, nothing can be found out."""
@@ -50,7 +50,19 @@ class Kept(msgspec.Struct):
     def answer(self, value: Json, fields: frozenset[str] | None) -> None:
         self.value, self.fields = value, fields
 
+    def repeat(self, kind: CallKind) -> Json:
+        """The answer again. Raises the error again."""
+        del kind
+        if self.problem is not None:
+            raise self.problem
+        return self.value
+
     def conceal(self, kind: CallKind) -> Json:
+        """The answer with its untrusted text concealed, also that of an error."""
+        if isinstance(self.problem, UpstreamError):
+            raise conceal_error(self.problem)
+        if self.problem is not None:
+            raise self.problem
         if self.fields is None:
             return self.value
         return conceal_body(as_object(self.value), self.fields) if kind == "call" else conceal(self.value, self.fields)
@@ -97,7 +109,7 @@ class Reruns:
             return None
         changed = frozenset(name for name in arguments if name not in otherwise or otherwise[name] != arguments[name])
         if changed:
-            again = await self._replay(place, lambda record, _: record.value)
+            again = await self._replay(place, Kept.repeat)
             if again is None or any(again.get(name) != arguments[name] for name in changed):
                 return None  # it uses a clock or random values
         return changed
@@ -135,8 +147,6 @@ class _Replay:
             self.caught.set_result(arguments if place == self._target else None)
         if record is None or not record.answered:
             await _never()
-        if record.problem is not None:
-            raise record.problem
         return self._give(record, kind)
 
 

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from wicket_mcp.config.model.policy import DataLabel
 from wicket_mcp.config.model.policy import Flow as Mode
-from wicket_mcp.model import Caller, JsonObject, Tool
+from wicket_mcp.model import Caller, JsonObject, Tool, as_object
 from wicket_mcp.request import Request
 from wicket_mcp.trust import matching
 from wicket_mcp.trust.effects import effect_of
@@ -213,21 +213,26 @@ class Flow:
         if asking is not None:
             yield f"{asking.words} asks for it", Labels(untrusted=True, private=False)
 
-    def observe(self, request: Request, body: JsonObject) -> None:
+    def read(self, request: Request, body: JsonObject) -> Text:
+        """The text that a result brings into the session. Pure: a large one is read in a thread."""
+        text = matching.read(matching.value_of(body), self._trusted_fields(_tool_of(request)))
+        is_error = bool(body.get("isError"))
+        return matching.drop_echoes(text, as_object(request.params.get("arguments"))) if is_error else text
+
+    def observe(self, request: Request, body: JsonObject, text: Text) -> None:
         """Remember what a result brought into the session."""
-        if body.get("isError"):
-            return
-        tool = request.tool or Tool(request.span.server or request.server, request.name, {})
+        tool = _tool_of(request)
         labels = self._labels(tool, body)
         request.span.labels = labels.ifc
         if labels.untrusted or labels.private:
-            request.span.concealable = trusted_fields(tool.own_key, self._trusted)
-        self._remember(request.caller, request.span.run, tool, labels, matching.value_of(body))
+            request.span.concealable = self._trusted_fields(tool)
+        self._remember(request.caller, request.span.run, tool, labels, text)
 
     def observe_stored(self, caller: Caller, run: str, tool: str, body: JsonObject, value: Any) -> None:
         """Remember what was read from a stored result, which another session may have stored."""
         known = _tool(tool)
-        self._remember(caller, run, known, self._labels(known, body), value)
+        text = matching.read(value, self._trusted_fields(known))
+        self._remember(caller, run, known, self._labels(known, body), text)
 
     def labels_of_run(self, caller: Caller, run: str) -> Labels:
         """The labels of everything that a script has read: those of its own result."""
@@ -236,8 +241,10 @@ class Flow:
     def _labels(self, tool: Tool, body: JsonObject) -> Labels:
         return labels_of(tool, body, self._trusted)
 
-    def _remember(self, caller: Caller, run: str, tool: Tool, labels: Labels, value: Any) -> None:
-        text = matching.read(value, trusted_fields(tool.own_key, self._trusted))
+    def _trusted_fields(self, tool: Tool) -> frozenset[str]:
+        return trusted_fields(tool.own_key, self._trusted)
+
+    def _remember(self, caller: Caller, run: str, tool: Tool, labels: Labels, text: Text) -> None:
         if len(text):
             self._memory.session(caller).add(Source(tool.own_key, time.time(), run, labels, text))
 
@@ -278,6 +285,10 @@ def _join(sources: Sequence[Source]) -> Labels:
     """The labels of data derived from all of these: joined, never weakened."""
     labels = [source.labels for source in sources]
     return Labels(any(label.untrusted for label in labels), any(label.private for label in labels))
+
+
+def _tool_of(request: Request) -> Tool:
+    return request.tool or Tool(request.span.server or request.server, request.name, {})
 
 
 def _tool(key: str) -> Tool:

@@ -5,31 +5,44 @@ A launcher that fetches the newest version may run unreviewed code tomorrow: its
 """
 
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import PureWindowsPath
 from typing import Literal, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from wicket_mcp.config.model.server import ServerConfig
 
 Registry: TypeAlias = Literal["npm", "pypi", "oci"]
+Words: TypeAlias = Literal["npm", "pypi", "oci", "uv run", "deno", "go"]
+"""How a launcher's arguments are read."""
 
-_LAUNCHERS: dict[str, tuple[Registry, tuple[tuple[str, ...], ...]]] = {
-    "npx": ("npm", ((),)),
-    "npm": ("npm", (("exec",), ("x",))),
-    "pnpx": ("npm", ((),)),
-    "pnpm": ("npm", (("dlx",),)),
-    "yarn": ("npm", (("dlx",),)),
-    "bunx": ("npm", ((),)),
-    "bun": ("npm", (("x",),)),
-    "uvx": ("pypi", ((),)),
-    "uv": ("pypi", (("tool", "run"),)),
-    "pipx": ("pypi", (("run",),)),
-    "docker": ("oci", ((),)),
-    "podman": ("oci", ((),)),
+_LAUNCHERS: dict[str, tuple[tuple[Words, tuple[str, ...]], ...]] = {
+    "npx": (("npm", ()),),
+    "npm": (("npm", ("exec",)), ("npm", ("x",))),
+    "pnpx": (("npm", ()),),
+    "pnpm": (("npm", ("dlx",)),),
+    "yarn": (("npm", ("dlx",)),),
+    "bunx": (("npm", ()),),
+    "bun": (("npm", ("x",)),),
+    "uvx": (("pypi", ()),),
+    "uv": (("pypi", ("tool", "run")), ("uv run", ("run",))),
+    "pipx": (("pypi", ("run",)),),
+    "dx": (("npm", ()),),
+    "deno": (("npm", ("x",)), ("deno", ("run",)), ("deno", ("serve",)), ("deno", ())),
+    "go": (("go", ("run",)),),
+    "docker": (("oci", ()),),
+    "podman": (("oci", ()),),
 }
-"""The programs that fetch what they run: from where, and after which words."""
+"""The programs that fetch what they run: how their arguments are read, and after which words."""
+_REGISTRIES: dict[Words, Registry] = {
+    "npm": "npm", "pypi": "pypi", "oci": "oci", "uv run": "pypi", "deno": "npm", "go": "npm"
+}  # fmt: skip
+_SHELL = re.compile(r"-\w*c|/c|-command|-s|--split-string", re.IGNORECASE)
+"""Options of shells, `cmd` and `env` after which one argument is a whole command."""
+_SEPARATOR = re.compile(r"[();<>|&]+")
 _LOCAL = (".", "/", "~", "file:")
 _ENDINGS = (".exe", ".cmd", ".bat", ".ps1")
 _EXACT: dict[Registry, re.Pattern[str]] = {
@@ -38,14 +51,16 @@ _EXACT: dict[Registry, re.Pattern[str]] = {
 }
 """A package with one version: `pkg@1` and `pkg@next` are whatever their registry says today."""
 _COMMIT = re.compile(r"[@#][0-9a-f]{40}$")
+_FIXED = re.compile(r"(?:jsr:@[^/@]+/[^/@]+|[\w.-]+\.[a-z]+/[^\s@]+)@v?\d+\.\d+\.\d+[\w.+-]*")
+"""A version that no owner can replace: of JSR, and of a module of Go."""
 _REGISTERED: dict[Registry, re.Pattern[str]] = {
     "npm": re.compile(r"(?:@[\w.~-]+/)?[\w.~-]+(?:@[^/:]*)?"),
     "pypi": re.compile(r"[\w.-]+(?:\[[^\]]*\])?\s*(?:[=<>!~@][^/:]*)?"),
 }
 """A package of a registry, not an address of its code."""
-_PACKAGE: dict[Registry, tuple[str, ...]] = {"npm": ("-p", "--package"), "pypi": ("--from", "--spec")}
+_PACKAGE: dict[Words, tuple[str, ...]] = {"npm": ("-p", "--package"), "pypi": ("--from", "--spec")}
 """Options that name the package; the first word is then a command of it."""
-_ALONG: dict[Registry, tuple[str, ...]] = {"npm": (), "pypi": ("-w", "--with")}
+_ALONG: dict[Words, tuple[str, ...]] = {"pypi": ("-w", "--with"), "uv run": ("-w", "--with")}
 """Options that name a package that is fetched with it."""
 _NPM = (
     "-w --workspace -C --dir --prefix --cache --registry --userconfig --loglevel --node-options --script-shell "
@@ -59,7 +74,16 @@ _PYPI = (
     "--config-setting --no-build-package --no-binary-package --allow-insecure-host --python-platform "
     "--torch-backend --pip-args --suffix"
 )
-_VALUED: dict[Registry, frozenset[str]] = {"npm": frozenset(_NPM.split()), "pypi": frozenset(_PYPI.split())}
+_UV_RUN = f"{_PYPI} --extra --no-extra --group --no-group --only-group --package"
+_DENO = "-c --config --import-map --lock -L --log-level --cert --location --seed --ext --preload --import"
+_GO = "-C -exec -p -mod -modfile -tags -ldflags -gcflags -asmflags -overlay -pgo -pkgdir -toolexec -buildmode -compiler"
+_VALUED: dict[Words, frozenset[str]] = {
+    "npm": frozenset(_NPM.split()),
+    "pypi": frozenset(_PYPI.split()),
+    "uv run": frozenset(_UV_RUN.split()),
+    "deno": frozenset(_DENO.split()),
+    "go": frozenset(_GO.split()),
+}
 """Other options that take the next argument as their value."""
 _INDEX = re.compile(r"--(default-|extra-)?index(-\w+)?")
 """Options that say where packages come from; they take a value too."""
@@ -81,7 +105,9 @@ class Package(msgspec.Struct, frozen=True):
     spec: str
     at: int
     option: str = ""
-    """`--from=`, if the argument starts with it."""
+    """`--from=` or `npm:`, if the argument starts with it."""
+    shell: str = ""
+    """The whole argument, if it is a command for a shell."""
 
     @property
     def name(self) -> str:
@@ -102,7 +128,7 @@ class Package(msgspec.Struct, frozen=True):
         if self.registry == "oci":
             return "@sha256:" in self.spec  # a tag can be moved by its owner
         if self.is_address:
-            return _COMMIT.search(self.spec) is not None
+            return (_COMMIT.search(self.spec) or _FIXED.fullmatch(self.spec)) is not None
         return _EXACT[self.registry].fullmatch(self.spec) is not None
 
     @property
@@ -119,6 +145,14 @@ class Package(msgspec.Struct, frozen=True):
             return f"{self.spec.partition('@')[0]}@{version}"
         return f"{self.name}{'==' if self.registry == 'pypi' else '@'}{version}"
 
+    def argument(self, spec: str) -> str | None:
+        """The whole argument with this package instead; None if it stands in a command that is not so simple."""
+        if not self.shell:
+            return f"{self.option}{spec}"
+        before, found, after = self.shell.partition(f"{self.option}{self.spec}")
+        is_word = (not before or before[-1] in " '\"=") and (not after or after[0] in " '\";&|)")
+        return f"{before}{self.option}{spec}{after}" if found and is_word else None
+
 
 def _find_image(args: Sequence[str]) -> int | None:
     """The position of the image among the arguments of `docker run`: the first that belongs to no option."""
@@ -134,19 +168,46 @@ def _find_image(args: Sequence[str]) -> int | None:
 
 def package_of(server: ServerConfig) -> Package | None:
     """The package that the server's command fetches, the first without a version if there are several; None if it
-    fetches none.
+    fetches none. A launcher may stand behind other programs (`env`, `cmd /c`, `timeout 9`) or in a shell's command.
     """
-    launcher, args, start = server.command or "", server.args, 0
-    if _program(launcher) == "cmd":
-        start = next((at for at, text in enumerate(args, 1) if text.lower() == "/c"), len(args)) + 1
-        launcher = args[start - 1] if start <= len(args) else ""
-    registry, ways = _LAUNCHERS.get(_program(launcher), ("npm", ()))
-    if registry == "oci":
-        at = _find_image(args)
-        return Package(launcher, registry, args[at], at) if at is not None else None
-    first = next((at for way in ways if (at := _skip(args, start, way)) is not None), None)
-    fetched = [] if first is None else list(_find_fetched(launcher, registry, args, first))
+    fetched = list(_find_all((server.command or "", *server.args)))
     return next((package for package in fetched if not package.pinned), next(iter(fetched), None))
+
+
+def _find_all(command: Sequence[str]) -> Iterator[Package]:
+    for at, word in enumerate(command):
+        for package in _launch(word, command[at + 1 :]):
+            yield replace(package, at=package.at + at)
+        if at and _SHELL.fullmatch(command[at - 1]) and any(map(str.isspace, word)):
+            inner = _split(word)
+            found = (_launch(text, inner[place + 1 :]) for place, text in enumerate(inner))
+            yield from (replace(package, at=at - 1, shell=word) for packages in found for package in packages)
+
+
+def _split(text: str) -> list[str]:
+    """The words of a shell's command."""
+    if "\\" in text:  # a path of Windows, rather than an escape
+        return text.split()
+    lexer = shlex.shlex(text, posix=True, punctuation_chars=True)
+    lexer.whitespace_split, lexer.commenters = True, ""
+    try:
+        return list(lexer)
+    except ValueError:  # a quotation mark is missing
+        return text.split()
+
+
+def _launch(launcher: str, args: Sequence[str]) -> Iterator[Package]:
+    """What a program fetches, if it is a launcher: positions are those among its arguments."""
+    args = args[: next((at for at, text in enumerate(args) if _SEPARATOR.fullmatch(text)), len(args))]
+    for words, way in _LAUNCHERS.get(_program(launcher), ()):
+        if words == "oci":
+            at = _find_image(args)
+            if at is not None:
+                yield Package(launcher, "oci", args[at], at)
+            return
+        if (first := _skip(args, 0, way)) is not None:
+            yield from _find_fetched(launcher, words, args, first)
+            return
 
 
 def _program(command: str) -> str:
@@ -166,21 +227,31 @@ def _skip(args: Sequence[str], at: int, words: tuple[str, ...]) -> int | None:
     return at + len(words)
 
 
-def _find_fetched(launcher: str, registry: Registry, args: Sequence[str], at: int) -> Iterator[Package]:
+def _find_fetched(launcher: str, words: Words, args: Sequence[str], at: int) -> Iterator[Package]:
     """The packages that a launcher fetches: those that options name, else its first word. Not what lies in a folder."""
-    named = False
+    registry, named = _REGISTRIES[words], False
     while at < len(args):
         text = args[at]
         option, equals, value = text.partition("=")
         if not text.startswith("-"):
-            if not named and not text.startswith(_LOCAL):
-                yield Package(launcher, registry, text, at)
+            if not named and _is_fetched(words, text):
+                prefix = "npm:" if registry == "npm" and text.startswith("npm:") else ""
+                yield Package(launcher, registry, text.removeprefix(prefix), at, prefix)
             return
-        names, comes_along = option in _PACKAGE[registry], option in _ALONG[registry]
-        if not equals and (names or comes_along or option in _VALUED[registry] or _INDEX.fullmatch(option)):
+        names, comes_along = option in _PACKAGE.get(words, ()), option in _ALONG.get(words, ())
+        if not equals and (names or comes_along or option in _VALUED[words] or _INDEX.fullmatch(option)):
             at += 1
             value = args[at] if at < len(args) else ""
         named = named or names
         if (names or comes_along) and value and not value.startswith(_LOCAL):
             yield Package(launcher, registry, value, at, f"{option}=" if equals else "")
         at += 1
+
+
+def _is_fetched(words: Words, text: str) -> bool:
+    """Whether the first word of a launcher names what it fetches, and not what lies in a folder."""
+    if words == "go":
+        return "@" in text  # without a version it is this folder's module
+    if words in ("uv run", "deno"):
+        return text.startswith(("https:", "http:", *(("npm:", "jsr:") if words == "deno" else ())))
+    return not text.startswith(_LOCAL)

@@ -22,6 +22,7 @@ from wicket_mcp.trust.lint_patterns import NAMED, ORDERS, WORDS, Severity
 LONG = 6000  # characters of one description
 LOOKED_AT = 20_000
 _QUOTED = 80
+_ADDRESSES = ("uri", "uriTemplate")
 _SHORTEST = 12  # characters that a text needs to be an order
 _VAGUE = 400  # characters of a text that may consist only of assurances
 
@@ -62,17 +63,18 @@ def lint(listings: Iterable[Listing]) -> list[Finding]:
 def lint_listing(listing: Listing) -> Iterator[Finding]:
     """The problems with the texts of one server."""
     for place, text in _texts(listing):
-        findings = (lint_name if place == f"tool {listing.server}.{text}: name" else lint_text)(text)
+        if place == f"tool {listing.server}.{text}: name":
+            findings = lint_name(text)
+        else:
+            is_address = place.rpartition(": ")[2] in _ADDRESSES
+            findings = (_lint_characters if is_address else lint_text)(text)
         yield from (Finding(name, severity, listing.server, place, quote) for name, severity, quote in findings)
 
 
 def lint_text(text: str) -> Iterator[tuple[str, Severity, str]]:
     """Id, severity and quote of the problems with one text; each id once."""
     looked_at = text[:LOOKED_AT]
-    if (hidden := _find_hidden(looked_at)) is not None:
-        yield "hidden-characters", "high", hidden
-    if (escape := _ESCAPE.search(looked_at)) is not None:
-        yield "terminal-escape", "high", _quote(looked_at, escape.start(), escape.end())
+    yield from _lint_characters(text)
     if len(text) > LONG:  # nothing honest is longer than what is looked at, and an order may stand behind it
         yield "long", "low" if len(text) <= LOOKED_AT else "high", f"{len(text):,} characters"
     if len(looked_at) < _SHORTEST:
@@ -84,6 +86,15 @@ def lint_text(text: str) -> Iterator[tuple[str, Severity, str]]:
             continue  # a text of some length describes its tool
         if any(stem in lowered for stem in stems) and (match := pattern.search(plain)) is not None:
             yield name, severity, _quote(plain, match.start(), match.end())
+
+
+def _lint_characters(text: str) -> Iterator[tuple[str, Severity, str]]:
+    """The problems with the characters of a text, whatever it says: of an address, no more is looked at."""
+    looked_at = text[:LOOKED_AT]
+    if (hidden := _find_hidden(looked_at)) is not None:
+        yield "hidden-characters", "high", hidden
+    if (escape := _ESCAPE.search(looked_at)) is not None:
+        yield "terminal-escape", "high", _quote(looked_at, escape.start(), escape.end())
 
 
 def lint_name(name: str) -> Iterator[tuple[str, Severity, str]]:
@@ -101,11 +112,14 @@ class Suspicion(msgspec.Struct, frozen=True):
     words: str
 
 
-def suspect(definition: JsonObject) -> Suspicion | None:
+def suspect(definition: JsonObject, kind: str = "tool") -> Suspicion | None:
     """The worst problem with the text of a definition, other than its length."""
     worst: Suspicion | None = None
-    texts = (lint_text(text) for _, text in _definition_texts(definition))
-    for name, severity, _ in chain(lint_name(as_text(definition.get("name"))), *texts):
+    texts = (
+        (_lint_characters if place in _ADDRESSES else lint_text)(text) for place, text in _definition_texts(definition)
+    )
+    name_findings = (lint_name if kind == "tool" else lint_text)(as_text(definition.get("name")))
+    for name, severity, _ in chain(name_findings, *texts):
         if severity == "high":
             return Suspicion("high", f"its text has {WORDS[name]}")
         if severity == "medium" and worst is None:
@@ -245,7 +259,12 @@ def _texts(listing: Listing) -> Iterator[tuple[str, str]]:
 def _definition_texts(definition: JsonObject) -> Iterator[tuple[str, str]]:
     """Every text of a definition that a model may read, and its place."""
     yield from _walk(
-        {key: definition[key] for key in ("title", "description", "text", "arguments") if key in definition}, ""
+        {
+            key: definition[key]
+            for key in ("title", "description", "text", "arguments", *_ADDRESSES)
+            if key in definition
+        },
+        "",
     )
     if title := as_text(as_object(definition.get("annotations")).get("title")):
         yield "annotations.title", title

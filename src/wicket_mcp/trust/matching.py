@@ -8,6 +8,7 @@ also ask for exactly what a call does.
 import re
 from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -21,9 +22,17 @@ SHORTEST = 8  # characters of an argument that can be matched
 LONGEST = 400  # characters of an argument matched as a whole; in a longer one, only addresses and numbers
 MAX_TEXT = 1024**2  # characters of one result that are examined
 MAX_FIELDS = 20_000  # fields of one result that are told apart from prose
+MAX_LEAVES = 200_000  # texts, numbers and keys of one result that are examined
+MAX_ECHOES = 50  # texts of a call's arguments that are looked for in its error
 BESIDE = 40  # characters before a short argument in which its parameter must be named
 LABEL = 120  # characters of a field of several words that is not a sentence: a postal address, a title
 
+_PARTS = ("content", "contents", "messages")  # of a result, a resource, a prompt
+_NESTED = ("content", "resource")
+_LINK = ("name", "title", "description", "uri")
+
+_KEY = "\0"  # stands for the name of a field: the text is a key, which is never passed on as a whole field
+_COLUMN = re.compile(r"[\w.-]{1,64}")
 _ADDRESS = r"(?:https?://|www\.)[^\s\"'<>)\]]+"
 _TOKEN = re.compile(rf"[\w.+-]+@[\w-]+\.[\w.]+|{_ADDRESS}|\b(?=\w*\d)\w{{8,}}")
 _URL = re.compile(rf"^\s*(?:{_ADDRESS}|[\w-]+(?:\.[\w-]+)+(?:/\S*)?)\s*$")
@@ -46,17 +55,19 @@ class Text(msgspec.Struct, frozen=True):
 
 def read(value: Any, trusted: Collection[str] = ()) -> Text:
     """The text of a value, without the fields of these names."""
-    prose: list[str] = []
+    prose: dict[str, None] = {}
     fields: set[str] = set()
-    for name, text in _leaves(value, numbers=True):
+    size = 0
+    for name, text in islice(_leaves(value, keys=set()), MAX_LEAVES):
         if name in trusted:
             fields.add(text.casefold())
             continue
-        if is_prose(name, text):
-            prose.append(text.casefold())
-        if is_field(name, text):
+        if is_prose(name, text) and (folded := text.casefold()) not in prose:
+            prose[folded] = None
+            size += len(folded)
+        if name != _KEY and len(fields) < MAX_FIELDS and is_field(name, text):
             fields.add(text.casefold())
-        if len(fields) > MAX_FIELDS:
+        if size > MAX_TEXT:
             break
     return Text("\n".join(prose)[:MAX_TEXT], frozenset(fields))
 
@@ -76,16 +87,46 @@ def _is_written(name: str, text: str) -> bool:
 
 
 def value_of(body: JsonObject) -> Any:
-    """A result as data: its structured content, or its texts, parsed if they are JSON."""
-    if "structuredContent" in body:
-        return body["structuredContent"]
-    blocks = as_list(body.get("content")) or as_list(body.get("contents")) or as_list(body.get("messages"))
-    return [parse(_text_of(as_object(block))) for block in blocks]
+    """A result as data: its structured content and its texts, parsed if they are JSON.
+
+    The usual text that only repeats the structured content is left out. The text of an error counts, however short.
+    """
+    structured = body.get("structuredContent")
+    known = (structured, as_object(structured).get("result"))
+    values = [] if structured is None else [structured]
+    parts = [body[name] for name in _PARTS if name in body]
+    values += [value for part in parts for value in _values(part) if value not in known]
+    if structured is None and not parts:  # the answer to another method
+        return {name: part for name, part in body.items() if name != "_meta"}
+    return [{"message": value} for value in values] if body.get("isError") else values
 
 
-def _text_of(block: JsonObject) -> str:
-    inner = as_object(block.get("content")) or as_object(block.get("resource")) or block
-    return as_text(inner.get("text"))
+def _values(part: Any) -> Iterator[Any]:
+    """The texts of content, parsed, however deep they lie: blocks, resources, messages."""
+    if isinstance(part, str):
+        yield parse(part)
+    elif isinstance(part, list):
+        for item in as_list(part):
+            yield from _values(item)
+    elif isinstance(part, dict):
+        block = as_object(part)
+        if block.get("type") == "resource_link":
+            yield {name: block[name] for name in _LINK if name in block}
+        elif "text" in block:
+            yield parse(as_text(block["text"]))
+        else:
+            yield from (value for name in _NESTED for value in _values(block.get(name)))
+            if "structuredContent" in block:  # of a tool's result inside a message
+                yield block["structuredContent"]
+
+
+def drop_echoes(text: Text, arguments: JsonObject) -> Text:
+    """The text of an error without what it repeats of its call's arguments: they did not come from it."""
+    prose = text.prose
+    for _, leaf in islice(_leaves(arguments), MAX_ECHOES):
+        for candidate in _candidates(leaf.casefold().strip()):
+            prose = prose.replace(candidate, " ")
+    return Text(prose, text.fields)
 
 
 def parse(text: str) -> Any:
@@ -166,15 +207,26 @@ def _requests(tool: str) -> re.Pattern[str]:
     return re.compile(rf"{_LEAD}(?:{'|'.join(verbs) or re.escape(tool)})\b{near}", re.MULTILINE)
 
 
-def _leaves(value: Any, name: str = "", *, numbers: bool = False) -> Iterator[tuple[str, str]]:
-    """Every text in a value, with the name of its field."""
+def _leaves(value: Any, name: str = "", keys: set[str] | None = None) -> Iterator[tuple[str, str]]:
+    """Every text in a value, with the name of its field.
+
+    With `keys`, those already met, also every number, and once every key that does not look like a column's name: a key
+    of a result can be a text too. A key of an argument counts only if it is an address or a number.
+    """
     if isinstance(value, str):
         yield name, value
     elif isinstance(value, Mapping):
         for key, item in as_object(value).items():
-            yield from _leaves(item, key.lower(), numbers=numbers)
+            if keys is None:
+                if _TOKEN.fullmatch(key):
+                    yield name, key
+            elif key not in keys:
+                keys.add(key)
+                if not _COLUMN.fullmatch(key):
+                    yield _KEY, key
+            yield from _leaves(item, key.lower(), keys)
     elif isinstance(value, list):
         for item in as_list(value):
-            yield from _leaves(item, name, numbers=numbers)
-    elif numbers and isinstance(value, (int, float)) and not isinstance(value, bool):
+            yield from _leaves(item, name, keys)
+    elif keys is not None and isinstance(value, (int, float)) and not isinstance(value, bool):
         yield name, str(value)

@@ -48,8 +48,8 @@ def look_up(package: Package, patience: float = PATIENCE) -> tuple[str, str]:
     """
     if package.is_address:
         raise ConfigError(
-            f"{package.spec} is not a package of a registry.",
-            hint="Name one package, or the commit (40 digits) after the address, in the server's args.",
+            f"{package.spec} is not a package of npm or PyPI.",
+            hint="Write its exact version, or the commit (40 digits) of an address, into the server's args.",
         )
     version, hashes = _ask_registry(package, patience)
     if not version:

@@ -1,7 +1,8 @@
 """The accepted definitions of servers ("pins"), and what to do when a server changes them.
 
 The first listing of a server pins everything it offers, by the SHA-256 of its canonical form. A later change or a new
-entry is accepted, logged, or held, as the server's configuration says. A held entry is shown as it was pinned (a new
+entry is accepted, logged, or held, as the server's configuration says. Resources come and go with the server's data: of
+them only those are pinned, or held, whose text has a problem. A held entry is shown as it was pinned (a new
 entry without its own text), so that unaccepted text never reaches an agent, and it cannot be called (`calls/held.py`).
 A definition that was accepted once stays accepted. Pure, except for loading and saving pins.
 """
@@ -32,13 +33,14 @@ from wicket_mcp.trust.lint import LookAlikes, Suspicion, suspect
 
 FIRST_SIGHT = "first sight"
 ACCEPTED = "accepted by the configuration"
-KINDS = ("tool", "prompt", "template", "instructions")
+KINDS = ("tool", "prompt", "template", "instructions", "resource")
 
 _FIELDS = {
     "tool": ("name", "title", "description", "inputSchema", "outputSchema", "annotations"),
     "prompt": ("name", "title", "description", "arguments"),
     "template": ("uriTemplate", "name", "title", "description", "mimeType"),
     "instructions": ("text",),
+    "resource": ("uri", "name", "title", "description", "mimeType"),
 }
 _PLAIN = re.compile(r"[A-Za-z0-9_.\-]{1,64}")
 
@@ -193,17 +195,18 @@ def _review(
         accepted = (known or {}).get(entry)
         pinned = as_object(decode(list(accepted.values())[-1].definition)) if accepted else None
         policy = policy_for(server, added=pinned is None)
-        doubt = suspect(body)
+        doubt = suspect(body, entry[0])
         if entry[0] == "tool" and (doubt is None or doubt.severity != "high"):
             doubt = imitated.get(entry[1]) or doubt
         wrong = doubt.words if doubt is not None and doubt.severity == "high" else ""
         change = Held(server.name, *entry, digest, body, pinned, wrong)
-        if policy == "hold" and (known is not None or wrong):
+        is_news = known is not None and entry[0] != "resource"
+        if policy == "hold" and (is_news or wrong):
             held[key] = change
             messages.append(f"{entry[0]} '{change.key}' is held: {change.words}")
             continue
         pins.append(_pin(server.name, source, entry, body, FIRST_SIGHT if known is None else ACCEPTED))
-        if known is not None and policy == "tell":
+        if is_news and policy == "tell":
             messages.append(f"{entry[0]} '{change.key}' is accepted: {change.words}")
         elif doubt is not None and doubt.severity in _WORTH_TELLING[policy]:
             messages.append(f"{entry[0]} '{change.key}' is accepted, but {doubt.words}; see: wicket lint {server.name}")
@@ -259,7 +262,7 @@ def digest_of(kind: str, definition: Mapping[str, Any]) -> str:
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     """The differences, in our own words."""
     texts: list[str] = []
-    for name in ("title", "description", "text", "uriTemplate", "mimeType"):
+    for name in ("name", "title", "description", "text", "uriTemplate", "mimeType"):
         if before.get(name) != after.get(name):
             lengths = len(as_text(before.get(name))), len(as_text(after.get(name)))
             texts.append(f"its {name} changed ({lengths[0]} to {lengths[1]} characters)")
@@ -304,6 +307,10 @@ def _entries(listing: Listing) -> Iterable[tuple[Entry, Entry, JsonObject]]:
     for template in listing.templates:
         entry = ("template", as_text(template.get("uriTemplate")))
         yield entry, entry, template
+    for resource in listing.resources:
+        if suspect(resource, "resource") is not None:  # the others come and go with the data, and are not pinned
+            entry = ("resource", as_text(resource.get("uri")))
+            yield entry, entry, resource
     if listing.instructions:
         yield ("instructions", ""), ("instructions", ""), {"text": listing.instructions}
 
@@ -323,6 +330,7 @@ def _replace_held(listing: Listing, held: Mapping[Entry, Held]) -> Listing:
         tools=tuple(_mark(tool, held.get(held_entry(tool)), alone=texts[tool.name] == 1) for tool in listing.tools),
         prompts=tuple(_mark_entries(listing.prompts, "prompt", "name", held)),
         templates=tuple(_mark_entries(listing.templates, "template", "uriTemplate", held)),
+        resources=tuple(_mark_entries(listing.resources, "resource", "uri", held)),
         instructions=as_text((instructions.pinned or {}).get("text")) if instructions else listing.instructions,
     )
 

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from wicket_mcp.config.model.server import ServerConfig
-from wicket_mcp.config.read.clients import unknown_keys
+from wicket_mcp.config.read.clients import own_options, unknown_keys
 from wicket_mcp.config.read.secrets import input_variable, missing_secrets
 
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy")
@@ -69,7 +69,10 @@ def describe_approvals(name: str, entry: Mapping[str, Any]) -> Iterator[str]:
 
 def describe_unknown(name: str, entry: Mapping[str, Any]) -> Iterator[str]:
     """A note about the other settings that mean something to the client and nothing to Wicket."""
-    keys = [key for key in unknown_keys(entry) if key not in _APPROVALS]
+    own = own_options(entry)
+    if own:
+        yield f"'{name}': {', '.join(own)} is not taken over: set it under [servers.{name}] in wicket.toml."
+    keys = [key for key in unknown_keys(entry) if key not in (*_APPROVALS, *own)]
     if keys:
         yield f"'{name}': {', '.join(keys)} is not taken over, because Wicket has no such option. Check what it did."
 

@@ -22,9 +22,12 @@ class InvalidOption(Exception):
 
 
 def value_at(tree: Any, path: KeyPath) -> Any:
-    """The value at `path` in nested tables; None if there is none."""
+    """The value at `path` in nested tables and lists; None if there is none."""
     for key in path:
-        tree = cast("Mapping[Any, Any]", tree).get(key) if isinstance(tree, Mapping) else None
+        if isinstance(tree, list) and isinstance(key, int):
+            tree = next(iter(cast("list[Any]", tree)[key : key + 1]), None)
+        else:
+            tree = cast("Mapping[Any, Any]", tree).get(key) if isinstance(tree, Mapping) else None
     return tree
 
 

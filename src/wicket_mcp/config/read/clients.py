@@ -11,6 +11,7 @@ from typing import Any, TypeAlias, cast
 
 import msgspec
 
+from wicket_mcp.config.model.server import ServerConfig
 from wicket_mcp.config.model.units import seconds
 from wicket_mcp.config.model.validation import KeyPath
 
@@ -124,6 +125,8 @@ WORDS: dict[str, tuple[str, Convert]] = {
 
 _READ_OTHERWISE = frozenset({"bearer_token_env_var", "env_http_headers", "env_keys", "env_vars"})
 _ONLY_SHOWN = frozenset({"id", "name", "display_name", "title", "icon", "bundled", "gallery", "version", "source"})
+_OWN = frozenset(ServerConfig.__struct_fields__) - WORDS.keys() - _ONLY_SHOWN - {"auth"}
+"""Wicket's options that other programs have no key for; `auth` is also a key of Cursor's, with another meaning."""
 
 
 class Words(msgspec.Struct):
@@ -163,6 +166,11 @@ def unknown_keys(entry: Mapping[str, Any]) -> list[str]:
 
 def _is_usable(key: str, value: Any) -> bool:
     return key != "tools" or isinstance(value, list)  # in Codex, a table of approvals by tool
+
+
+def own_options(entry: Mapping[str, Any]) -> list[str]:
+    """The keys of an entry that are Wicket's own options: they have no effect in another program's file."""
+    return [key for key in entry if key in _OWN]
 
 
 class Vocabulary:

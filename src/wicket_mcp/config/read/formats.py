@@ -5,13 +5,15 @@ checked options (`model`). An InvalidOption from any of them becomes a ConfigErr
 expanded or started: a missing secret is not an error until its server is (`secrets`).
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
 from wicket_mcp.config.model.config import Config
-from wicket_mcp.config.model.validation import InvalidOption, render_path
+from wicket_mcp.config.model.validation import InvalidOption, render_path, value_at
 from wicket_mcp.config.read import folder_trust, layouts, syntax
+from wicket_mcp.config.read.clients import own_options
 from wicket_mcp.config.read.favourites import favourites
 from wicket_mcp.config.read.locate import CONFIG_NAME, config_folder
 from wicket_mcp.errors import ConfigError
@@ -81,6 +83,7 @@ def parse(text: str, path: str | Path | None = None) -> Config:
     try:
         outline = layouts.translate(document.tree, document.syntax)
         _check_repeated(outline, document)
+        outline.notes += _name_ineffective(outline, document, file)
         return Config.from_outline(outline, path)
     except InvalidOption as problem:
         line = problem.line or document.line(problem.path)
@@ -97,3 +100,19 @@ def _check_repeated(outline: layouts.Outline, document: syntax.Document) -> None
         if not outline.lenient:
             raise InvalidOption(draft.at, "there is another server of this name above.", "Rename one of them.", line)
         outline.notes.append(f"'{draft.name}' is there twice: the one in line {line} counts.")
+
+
+def _name_ineffective(outline: layouts.Outline, document: syntax.Document, file: str) -> Iterator[str]:
+    """Wicket's own options in another program's file: whoever wrote them relies on them."""
+    if not outline.lenient:
+        return
+    listed = [
+        ((*draft.at, key), f"{key} of '{draft.name}'")
+        for draft in outline.servers
+        for key in own_options(value_at(document.tree, draft.at) or {})
+    ]
+    if isinstance(value_at(document.tree, ("policy",)), list | dict):
+        listed.append((("policy",), "policy"))
+    for path, what in listed:
+        where = ":".join(str(part) for part in (file, document.line(path)) if part)
+        yield f"{where}: {what} has no effect here: it is an option of wicket.toml. To use it: wicket import {file}"
