@@ -109,10 +109,10 @@ async def _follow(flow: Flow, request: Request, inner: Handler) -> Result:
     try:
         result = await inner(request)
     except UpstreamError as problem:
-        said: JsonObject = {"isError": True, "content": [str(problem)]}
+        error: JsonObject = {"isError": True, "content": [str(problem)]}
         if isinstance(problem, Refused):
-            said["structuredContent"] = problem.error.get("data")
-        flow.observe(request, said, flow.read(request, said))
+            error["structuredContent"] = problem.error.get("data")
+        flow.observe(request, error, flow.read(request, error))
         raise
     body = result.body
     if body.get("resultType") != "input_required":  # what a server asks of the user is no answer

@@ -149,9 +149,9 @@ class Package(msgspec.Struct, frozen=True):
         """The whole argument with this package instead; None if it stands in a command that is not so simple."""
         if not self.shell:
             return f"{self.option}{spec}"
-        before, found, after = self.shell.partition(f"{self.option}{self.spec}")
+        before, word, after = self.shell.partition(f"{self.option}{self.spec}")
         is_word = (not before or before[-1] in " '\"=") and (not after or after[0] in " '\";&|)")
-        return f"{before}{self.option}{spec}{after}" if found and is_word else None
+        return f"{before}{self.option}{spec}{after}" if word and is_word else None
 
 
 def _find_image(args: Sequence[str]) -> int | None:
@@ -180,8 +180,8 @@ def _find_all(command: Sequence[str]) -> Iterator[Package]:
             yield replace(package, at=package.at + at)
         if at and _SHELL.fullmatch(command[at - 1]) and any(map(str.isspace, word)):
             inner = _split(word)
-            found = (_launch(text, inner[place + 1 :]) for place, text in enumerate(inner))
-            yield from (replace(package, at=at - 1, shell=word) for packages in found for package in packages)
+            launched = (_launch(text, inner[place + 1 :]) for place, text in enumerate(inner))
+            yield from (replace(package, at=at - 1, shell=word) for packages in launched for package in packages)
 
 
 def _split(text: str) -> list[str]:

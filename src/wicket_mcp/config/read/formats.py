@@ -113,6 +113,6 @@ def _name_ineffective(outline: layouts.Outline, document: syntax.Document, file:
     ]
     if isinstance(value_at(document.tree, ("policy",)), list | dict):
         listed.append((("policy",), "policy"))
-    for path, what in listed:
+    for path, option in listed:
         where = ":".join(str(part) for part in (file, document.line(path)) if part)
-        yield f"{where}: {what} has no effect here: it is an option of wicket.toml. To use it: wicket import {file}"
+        yield f"{where}: {option} has no effect here: it is an option of wicket.toml. To use it: wicket import {file}"
