@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 # `wicket serve` serves in its own process here, so that no test leaves a daemon behind; tests/daemon asks for one.
 os.environ.setdefault("WICKET_NO_DAEMON", "1")
 
+# Processes that tests start find compiled modules, as in an installation: compiling takes longer than starting.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # Failures inside the cells of the matrix are told in full, whoever imports them first.
 pytest.register_assert_rewrite("tests.eras.cells", "tests.eras.cells_everything")
 

@@ -30,6 +30,7 @@ from wicket_mcp.store.base import NoteStore
 from wicket_mcp.store.model import StoredResult
 from wicket_mcp.store.open import join_members
 from wicket_mcp.surface.held_calls import Seal
+from wicket_mcp.surface.local_tasks import Elsewhere
 from wicket_mcp.surface.owned import Owned, OwnedServers, PeerLinks
 from wicket_mcp.surface.protocol import Protocol
 from wicket_mcp.surface.replica_router import ReplicaRouter
@@ -81,6 +82,7 @@ class Replicas:
         gateway.accounts.waiting.share(ring)
         gateway.results.share(self._find_result)
         gateway.task_ids.share(ring.derive("tasks"), self.me)
+        gateway.local_tasks.elsewhere = Elsewhere(self.router.has_task, self.router.ask_about_task)
 
     @classmethod
     async def open(cls, gateway: "Gateway", sessions: "Sessions") -> "Replicas":

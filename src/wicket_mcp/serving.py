@@ -79,19 +79,19 @@ async def serve_http(
         last_call = 0.0 if listener is None else LAST_CALL
         server = Server(front.app, last_call=last_call, shared=workers is not None)
         front.lag.start()
-        serving = gateway.tasks.start(server.serve([sock] if inner is None else [sock, inner]), "http", awaited=True)
         front.serve_at(address_of(sock))
         await front.around.gate.open()
         ending.push_async_callback(front.around.gate.close)
+        if replicas is not None:
+            ending.push_async_callback(replicas.close)
+            if workers is not None and inner is not None:  # before the first call: it must know who owns what
+                await replicas.join_workers(workers, address_of(inner))
+        serving = gateway.tasks.start(server.serve([sock] if inner is None else [sock, inner]), "http", awaited=True)
         if metrics is not None:
             beside = ending.enter_context(closing(listen(*metrics, shared=workers is not None)))
             ending.push_async_callback(_serve_metrics(gateway, front, beside))
-        if replicas is not None:
-            ending.push_async_callback(replicas.close)
-            if workers is not None and inner is not None:
-                await replicas.join_workers(workers, address_of(inner))
-            else:
-                await replicas.join(http, sock.getsockname()[1])
+        if replicas is not None and workers is None:  # the balancer sends nothing before `/readyz` agrees
+            await replicas.join(http, sock.getsockname()[1])
         on_ready(f"{front.address}/mcp")
         ending.callback(gateway.tasks.start(_load_later(front.dashboard), "load the dashboard later").cancel)
         waiting = gateway.tasks.start(stop.wait(), "stop")

@@ -22,7 +22,7 @@ from tests.conformance.targets import ROOT, configured, serving
 from wicket_mcp.codec import decode
 from wicket_mcp.model import LEGACY_VERSIONS, as_object
 
-BROWSER = f"{sys.executable} -m tests.conformance.auth --browse"
+BROWSER = f"{sys.executable} -m tests.conformance.browser"
 DOCUMENT = "https://conformance-test.local/client-metadata.json"
 """What `auth/basic-cimd` wants a client to be known by."""
 
@@ -106,7 +106,4 @@ async def main(url: str) -> None:
 
 
 if __name__ == "__main__":
-    if "--browse" in sys.argv:
-        asyncio.run(browse(sys.argv[-1]))
-    else:
-        asyncio.run(main(sys.argv[-1]))
+    asyncio.run(main(sys.argv[-1]))

@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias
 
 import yaml
 
+from tests.conformance.forked import forking
 from tests.conformance.report import Check, Report
 from wicket_mcp.codec import decode
 from wicket_mcp.model import JsonObject, as_list, as_object, as_text
@@ -66,14 +67,16 @@ async def measure_client(command: str, revision: Revision, scenarios: Iterable[s
     """Run these client scenarios, for each of which the suite starts `command` with its own server's address."""
     room = asyncio.Semaphore(CLIENTS_AT_ONCE)
 
-    async def measure(scenario: str) -> Report:
-        async with room:
-            return await _run(["client", "--command", command, *TIMEOUT, *_one(scenario, revision)], [scenario])
+    async with forking(command) as quick:
 
-    report = Report(required(revision, "client")[0], {})
-    for found in await asyncio.gather(*map(measure, scenarios)):
-        report = report.renewed(found)
-    return report
+        async def measure(scenario: str) -> Report:
+            async with room:
+                return await _run(["client", "--command", quick, *TIMEOUT, *_one(scenario, revision)], [scenario])
+
+        report = Report(required(revision, "client")[0], {})
+        for found in await asyncio.gather(*map(measure, scenarios)):
+            report = report.renewed(found)
+        return report
 
 
 def _one(scenario: str, revision: Revision) -> list[str]:

@@ -49,6 +49,7 @@ class Postgres:
         self._host, self._net = host, net
         self._as = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"] if os.geteuid() == 0 else []
         self._numbers = itertools.count()
+        self._running = False
         self.port = free_port()
 
     def __enter__(self) -> "Postgres":
@@ -73,7 +74,8 @@ class Postgres:
     def __exit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.stop("immediate")
+        if self._running:
+            self.stop("immediate")
         shutil.rmtree(self._folder)
 
     def start(self) -> None:
@@ -84,8 +86,10 @@ class Postgres:
         self._run(
             "pg_ctl", "-D", str(self._folder / "data"), "-l", str(self._folder / "log"), "-w", "-o", text, "start"
         )
+        self._running = True
 
     def stop(self, mode: str = "fast") -> None:
+        self._running = False
         self._run("pg_ctl", "-D", str(self._folder / "data"), "-w", "-m", mode, "stop")
 
     def address(self, database: str = "postgres", *, user: str = "postgres", password: str = PASSWORD) -> str:

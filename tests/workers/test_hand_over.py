@@ -31,6 +31,6 @@ async def test_ten_thousand_calls_survive_the_replacement_of_all_workers(start: 
             await load.pass_by(CALLS - len(load.sent))
             await load.stop()
         executed = [*upstream.executed, *counted.read_text().split()]
-        assert load.failed == {}
+        assert load.failed == {}, str(load.failed)[:3000]
         assert sorted(executed) == sorted(load.sent)
         assert len(executed) >= CALLS

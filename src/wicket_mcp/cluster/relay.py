@@ -122,6 +122,20 @@ class Relay:
         except (aiohttp.ClientError, TimeoutError, OSError):
             return None
 
+    async def post(
+        self, member: Member, path: str, principal: Principal, message: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> Any:
+        """A member's answer to a message, as JSON; None if nothing was sent. Raises Lost if it did not answer."""
+        vouched = {PEER.decode(): self.vouch(principal, "POST", path), **headers}
+        client, address = self._client(member)
+        try:
+            async with client.post(f"{address}{path}", headers=vouched, json=message) as response:
+                return await response.json()
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
+            return None
+        except (aiohttp.ClientError, OSError, ValueError) as problem:
+            raise Lost(f"the replica at {member.address} did not answer: {problem}") from None
+
     async def locate(self, member: Member, path: str, principal: Principal) -> tuple[int, str] | None:
         """The epoch and address of the owner of a path, according to a member; None if it does not answer."""
         vouched = {PEER.decode(): self.vouch(principal, "GET", path)}

@@ -13,7 +13,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import Literal, cast
+from typing import Literal, NamedTuple, cast
 
 import msgspec
 
@@ -41,6 +41,15 @@ STAGES = ("ended", "followed", "begun")
 
 Status = Literal["working", "input_required", "completed", "failed", "cancelled"]
 Work = Callable[["LocalTask"], Awaitable[JsonObject]]
+
+
+class Elsewhere(NamedTuple):
+    """The tasks that other gateways of the cluster keep."""
+
+    has: Callable[[str], Awaitable[bool]]
+    """Whether the task with this id, as clients know it, is kept by another gateway that is running."""
+    ask: Callable[[str, JsonObject, Principal], Awaitable[JsonObject]]
+    """That gateway's result of a modern method of tasks. Raises Refused, or Unavailable if it does not answer."""
 
 
 class Question(msgspec.Struct):
@@ -116,6 +125,7 @@ class LocalTasks:
         """Seconds after which a call of a client that supports tasks becomes one."""
         self.ttl = TTL
         """Seconds for which a task is kept if its client does not say how long."""
+        self.elsewhere: Elsewhere | None = None
         self._tasks: dict[str, LocalTask] = {}
         self._running = Tasks()
 

@@ -123,7 +123,8 @@ class OwnedServers:
             except WicketError as problem:
                 await send_json(send, 503, {"error": str(problem)})
             return
-        if self._links.leaving or headers.get(_EPOCH) != str(self._owned.epoch(server, principal)):
+        epoch = self._owned.epoch(server, principal)
+        if self._links.leaving or not epoch or headers.get(_EPOCH) != str(epoch):
             await send_json(send, 409, {"error": _NOT_OURS})
             return
         connection: Connection | None = scope.get(CONNECTION)

@@ -10,27 +10,42 @@ import asyncio
 import hashlib
 import time
 from collections.abc import MutableMapping
+from contextlib import suppress
 from typing import Any
 
 from wicket_mcp.cluster.members import Member, Members, choose, tag, untag
 from wicket_mcp.cluster.relay import PEER, Lost, Relay
 from wicket_mcp.cluster.seal import Ring
 from wicket_mcp.codec import decode, encode
-from wicket_mcp.errors import Crashed, Internal
-from wicket_mcp.model import JsonObject, Principal, as_object, as_text
+from wicket_mcp.errors import Crashed, Internal, Unavailable
+from wicket_mcp.extensions import TASKS
+from wicket_mcp.model import (
+    META_CAPABILITIES,
+    META_VERSION,
+    MODERN_VERSION,
+    JsonObject,
+    Principal,
+    as_object,
+    as_text,
+)
+from wicket_mcp.rpc import read_result
 from wicket_mcp.store.base import GrantStore
 from wicket_mcp.store.model import StoredTicket
 from wicket_mcp.surface.http import Receive, RequestHeaders, Scope, Send, read_body, send_json, wait_until_left
 from wicket_mcp.surface.protocol import Protocol, client_name, error_response
-from wicket_mcp.surface.sessions import Sessions
+from wicket_mcp.surface.sessions import HttpSession, Sessions
 from wicket_mcp.tasks import Tasks
 
 SESSION = b"mcp-session-id"
+TASKS_AT = "/mcp"
+"""Where the other members are asked about their tasks."""
+_ACCEPTED = {"Accept": "application/json, text/event-stream"}
 KEPT = 24 * 3600.0
 """Seconds for which another replica can restore a session."""
 LOOK_WITHIN = 0.5  # seconds in which the database must say whether a session has ended
 SEEK_EVERY = 1.0  # seconds between two searches for the same replica
 MAX_SOUGHT = 1000
+MAX_CONFIRMED = 10_000
 _LARGEST = 4096
 """The most bytes of capabilities that an id may carry. A client with more counts elsewhere as one without
 capabilities.
@@ -45,6 +60,8 @@ class ReplicaRouter:
         self.members: Members | None = None
         self._sought: dict[str, float] = {}
         """When we last searched for an unknown replica."""
+        self._confirmed: set[str] = set()
+        """Restored sessions that had not ended after the last change of the members."""
         self._ring = ring
         self._relay = relay
         self._sessions = sessions
@@ -54,6 +71,7 @@ class ReplicaRouter:
     def join(self, members: Members) -> None:
         """Use these members from now on."""
         self.members = members
+        members.on_change.append(self._confirmed.clear)
 
     def session_id(self, principal: Principal, path: str, params: JsonObject) -> str:
         """The id of a new session: its principal, its replica, and what its client declared."""
@@ -77,7 +95,10 @@ class ReplicaRouter:
         Raises Overloaded if there is no room to restore it.
         """
         number = headers.get(SESSION)
-        if number is None or (self._at_home(number) and self._sessions.find(number, principal, protocol) is not None):
+        if number is None:
+            return receive
+        if self._at_home(number) and (session := self._sessions.find(number, principal, protocol)) is not None:
+            await self._confirm(session)
             return receive
         content = self._ring.open("session", untag(number)[1])
         if content is None or content[:2] != [principal.name, scope["path"].rstrip("/")]:
@@ -90,7 +111,12 @@ class ReplicaRouter:
                     break
                 if await self._hand_on(member, scope, headers, body, receive, send, principal):
                     return None
-        if not await self._has_ended(number) and self._sessions.find(number, principal, protocol) is None:
+        ended = await self._has_ended(number)
+        copy = self._sessions.find(number, principal, protocol)
+        if ended:
+            if copy is not None:
+                self._sessions.end(copy)
+        elif copy is None:
             session = self._sessions.adopt(number, principal, protocol)
             session.client.introduce(as_object(content[2]), as_text(content[3]))
         return _again(body, receive)
@@ -102,13 +128,26 @@ class ReplicaRouter:
         now = self._ring.now()
         await self._store.add_ticket(StoredTicket(_digest(number), "session end", "", {}, now + KEPT + 1), now)
 
-    async def _has_ended(self, number: str) -> bool:
-        """Whether its client has ended a session; without an answer of the database, it goes on."""
+    async def _confirm(self, session: HttpSession) -> None:
+        """End a restored session that its client ended where it began, before that replica was gone."""
+        number = session.id
+        if untag(number)[0] == self.me or number in self._confirmed:
+            return
+        ended = await self._has_ended(number)
+        if ended:
+            self._sessions.end(session)
+        elif ended is False:
+            if len(self._confirmed) >= MAX_CONFIRMED:
+                self._confirmed.clear()
+            self._confirmed.add(number)
+
+    async def _has_ended(self, number: str) -> bool | None:
+        """Whether its client has ended a session; None if the database does not answer: then it goes on."""
         try:
             async with asyncio.timeout(LOOK_WITHIN):
                 return await self._store.ticket(_digest(number)) is not None
         except (Internal, TimeoutError):
-            return False
+            return None
 
     async def take_state(
         self,
@@ -125,13 +164,40 @@ class ReplicaRouter:
             home, _ = untag(as_text(params.get(key)))
             if not home or home == self.me or headers.get(PEER) is not None:
                 continue
-            await self._seek(home)
-            if (member := self._find(home)) is not None:
+            if (member := await self.find(home)) is not None:
                 return await self._hand_on(member, scope, headers, encode(body), receive, send, principal)
         return False
 
-    def _find(self, home: str) -> Member | None:
-        """A member, also one that has only lost the database: it still has what it holds and is reachable."""
+    async def has_task(self, number: str) -> bool:
+        """Whether another member keeps the task with this id."""
+        return await self.find(untag(number)[0]) is not None
+
+    async def ask_about_task(self, method: str, params: JsonObject, principal: Principal) -> JsonObject:
+        """The result of a modern request about a task, by the member that keeps it.
+
+        Raises Refused, or Unavailable if that member is gone.
+        """
+        number = as_text(params.get("taskId"))
+        member = await self.find(untag(number)[0])
+        meta: JsonObject = {META_VERSION: MODERN_VERSION, META_CAPABILITIES: {"extensions": {TASKS: {}}}}
+        given = {**params, "_meta": {**as_object(params.get("_meta")), **meta}}
+        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": given}
+        routing = {"MCP-Protocol-Version": MODERN_VERSION, "Mcp-Method": method, "Mcp-Name": number}
+        answer: Any = None
+        with suppress(Lost):
+            if member is not None:
+                answer = await self._relay.post(member, TASKS_AT, principal, message, {**routing, **_ACCEPTED})
+        if answer is None:
+            if member is not None:
+                await self._miss(member)
+            raise Unavailable("wicket", "The replica that keeps this task does not answer.", hint="Try again.")
+        return read_result("wicket", as_object(answer))
+
+    async def find(self, home: str) -> Member | None:
+        """Another member, also one that has only lost the database: it still has what it holds and is reachable."""
+        if home in ("", self.me):
+            return None
+        await self._seek(home)
         return None if self.members is None else self.members.all.get(home) or self.members.suspects.get(home)
 
     async def _seek(self, home: str) -> None:
@@ -188,11 +254,16 @@ class ReplicaRouter:
             is_taken = True
         finally:
             await tasks.close()
-        if not is_taken and self.members is not None:
+        if not is_taken:
+            await self._miss(member)
+        return is_taken
+
+    async def _miss(self, member: Member) -> None:
+        """A member cannot be reached: look whether it is still one."""
+        if self.members is not None:
             if member.id in self.members.suspects:
                 await self.members.forget(member)
             await self.members.look()
-        return is_taken
 
 
 class _Answer:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 LIST_PAGE = 50  # tasks in one answer
 RELATED = "io.modelcontextprotocol/related-task"
+ENDED = ("completed", "failed", "cancelled")
 LEGACY_CAPABILITY: JsonObject = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
 
 Begin = Callable[["Request"], Coroutine[Any, Any, JsonObject]]
@@ -178,20 +179,41 @@ async def cancel(protocol: "Protocol", request: "Request", caller: Caller, resum
 async def result(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
     """Legacy: wait for the result; the task's questions on the way go to this client."""
     task = await _find(protocol, request, caller)
-    if task is None:
-        raise RpcProblem(INVALID_PARAMS, "This task is unknown, or its time is over.")
     related: JsonObject = {RELATED: {"taskId": request.params["taskId"]}}
+    if task is None:
+        return await _result_elsewhere(protocol, request, caller, related)
     while not task.ended:
         for key, question in list(task.questions.items()):
             meta = {**as_object(question.params.get("_meta")), **related}
             task.answer(key, await caller.ask(question.method, {**question.params, "_meta": meta}))
         if not task.ended and not task.questions:
             await task.wait()
-    if task.error is not None:
-        raise Refused("", task.error)
-    if task.result is None:
+    return _outcome(task.error, task.result, related)
+
+
+async def _result_elsewhere(
+    protocol: "Protocol", request: "Request", caller: Caller, related: JsonObject
+) -> JsonObject:
+    """Like `result`, for a task that another gateway keeps, which is polled."""
+    while True:
+        state = await _of_server(protocol, request, caller)
+        if state.get("status") in ENDED:
+            return _outcome(state.get("error"), state.get("result"), related)
+        for key, question in as_object(state.get("inputRequests")).items():
+            params = as_object(question.get("params"))
+            meta = {**as_object(params.get("_meta")), **related}
+            replies = {key: await caller.ask(as_text(question.get("method")), {**params, "_meta": meta})}
+            answered = {"taskId": request.params["taskId"], "inputResponses": replies}
+            await _of_server(protocol, replace(request, method="tasks/update", params=answered), caller)
+        await asyncio.sleep(POLL_MS / 1000)
+
+
+def _outcome(error: JsonObject | None, result: JsonObject | None, related: JsonObject) -> JsonObject:
+    if error is not None:
+        raise Refused("", error)
+    if result is None:
         raise RpcProblem(INVALID_PARAMS, "The task was cancelled: it has no result.")
-    return {**task.result, "_meta": {**as_object(task.result.get("_meta")), **related}}
+    return {**result, "_meta": {**as_object(result.get("_meta")), **related}}
 
 
 async def list_tasks(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
@@ -238,7 +260,7 @@ async def _watch(
         if seen != known:
             known = seen
             tell({key: value for key, value in state.items() if key != "resultType"})
-        if state.get("status") in ("completed", "failed", "cancelled"):
+        if state.get("status") in ENDED:
             return
         if task is not None:
             await task.wait()
@@ -248,7 +270,7 @@ async def _watch(
 
 
 async def _find(protocol: "Protocol", request: "Request", caller: Caller) -> LocalTask | None:
-    """Our task that a request names; None for a server's task. Raises RpcProblem."""
+    """Our task that a request names; None for a server's task, or another gateway's. Raises RpcProblem."""
     if request.modern and not declares(caller.capabilities, TASKS):
         required: JsonObject = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
         raise RpcProblem(MISSING_CLIENT_CAPABILITY, f"{request.method} needs the extension {TASKS}.", required)
@@ -256,7 +278,8 @@ async def _find(protocol: "Protocol", request: "Request", caller: Caller) -> Loc
         server, number = protocol.verbs.task_ids.open(request.text("taskId"), caller.principal)
     except UnknownName:
         raise _unknown() from None
-    if server:
+    elsewhere = protocol.tasks.elsewhere
+    if server or (elsewhere is not None and await elsewhere.has(request.text("taskId"))):
         return None
     task = await protocol.tasks.find(number, caller.principal)
     if task is None:
@@ -295,8 +318,12 @@ async def _poll(protocol: "Protocol", request: "Request", caller: Caller) -> Jso
 async def _of_server(
     protocol: "Protocol", request: "Request", caller: Caller, *, unmetered: bool = False
 ) -> JsonObject:
+    """What a server says about its task, or another gateway of the cluster about its own."""
+    method = request.method if request.method in ("tasks/update", "tasks/cancel") else "tasks/get"
     try:
-        method = request.method if request.method in ("tasks/update", "tasks/cancel") else "tasks/get"
+        server, _ = protocol.verbs.task_ids.open(request.text("taskId"), caller.principal)
+        if not server and protocol.tasks.elsewhere is not None:
+            return await protocol.tasks.elsewhere.ask(method, request.params, caller.principal)
         body = await protocol.verbs.follow(method, request.params, caller, request.meta, unmetered=unmetered)
     except UnknownName:
         raise _unknown() from None

@@ -151,6 +151,8 @@ class Connector:
 
         try:
             child = children[place] = await StdioConnection.open(server, host, self._max_message, self._keeper)
+            if ownership.epoch(key) != claim.epoch:  # lost while the child was being started
+                on_lost()
             session = await self._greet(child, name, self._capabilities(server.config, extensions))
         except BaseException:
             await run_uninterrupted(release())

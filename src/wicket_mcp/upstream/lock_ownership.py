@@ -8,11 +8,15 @@ lost our locks, they are taken again; a server that another replica owns by then
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
 
 from wicket_mcp.cluster.claims import ClaimingMembers, ClaimsAway
 from wicket_mcp.cluster.members import Member
 from wicket_mcp.errors import NoOwner
+from wicket_mcp.tasks import Tasks
 from wicket_mcp.upstream.ownership import Claim
 
 log = logging.getLogger(__name__)
@@ -29,6 +33,19 @@ StillOwns = Callable[[Member, str, int], Awaitable[bool | None]]
 """Whether a member still owns a key under an epoch; None if it does not answer."""
 
 
+@dataclass
+class _Held:
+    """A key that we own."""
+
+    epoch: int
+    lost: Callable[[], None] | None = None
+    """Stops what runs under the claim; None as long as nobody has got the claim."""
+
+    def stop(self) -> None:
+        if self.lost is not None:
+            self.lost()
+
+
 class LockOwnership:
     """See the module's docstring."""
 
@@ -36,9 +53,11 @@ class LockOwnership:
         self._members = members
         self._locate = locate
         self._still_owns = still_owns
-        self._held: dict[str, tuple[int, Callable[[], None]]] = {}
-        """The epoch of every key that we own, and the function that stops it."""
+        self._held: dict[str, _Held] = {}
+        self._wanted: Counter[str] = Counter()
+        """How many callers wait for a claim of a key."""
         self._locks: dict[str, asyncio.Lock] = {}
+        self._tasks = Tasks()
 
     def __repr__(self) -> str:
         return f"<LockOwnership {self._members.me} owns {len(self._held)}>"
@@ -48,10 +67,35 @@ class LockOwnership:
         return list(self._held)
 
     async def claim(self, key: str, lost: Callable[[], None]) -> Claim:
+        """See `Ownership`. An attempt that is not awaited any more goes on to its end, and is undone if nobody else
+        wants the key: half an attempt would be a lock that nobody knows of.
+        """
+        if (held := self._held.get(key)) is None:
+            self._wanted[key] += 1
+            claiming = self._tasks.start(self._claim(key), f"claim {key}", awaited=True)
+            try:
+                claim = await asyncio.shield(claiming)
+            except asyncio.CancelledError:
+                self._tasks.start(self._undo(claiming, key), f"undo the claim of {key}")
+                raise
+            finally:
+                self._wanted[key] -= 1
+            if not claim.ours or (held := self._held.get(key)) is None:
+                return claim
+        held.lost = lost
+        return Claim(held.epoch)
+
+    async def _undo(self, claiming: "asyncio.Task[Claim]", key: str) -> None:
+        with suppress(NoOwner):
+            await claiming
+            if (held := self._held.get(key)) is not None and held.lost is None and not self._wanted[key]:
+                await self.release(key)
+
+    async def _claim(self, key: str) -> Claim:
         async with self._locks.setdefault(key, asyncio.Lock()):
             for _ in range(LOOKS):
                 try:
-                    claim = await self._try(key, lost)
+                    claim = await self._try(key)
                 except ClaimsAway as problem:
                     if (claim := await self._ask_members(key)) is not None:
                         return claim
@@ -62,10 +106,9 @@ class LockOwnership:
                 await asyncio.sleep(PAUSE)
         raise NoOwner(key, f"It is not known which gateway runs server '{key}'.", hint="Try again.")
 
-    async def _try(self, key: str, lost: Callable[[], None]) -> Claim | None:
+    async def _try(self, key: str) -> Claim | None:
         if key in self._held:
-            self._held[key] = self._held[key][0], lost
-            return Claim(self._held[key][0])
+            return Claim(self._held[key].epoch)
         claim = await self._members.claim(key)
         if claim is None:
             holder = await self._members.holder(key)
@@ -76,8 +119,8 @@ class LockOwnership:
             )
         if claim.earlier is not None:
             await self._wait_for(claim.earlier, key, claim.epoch - 1)
-        self._held[key] = claim.epoch, lost
         log.info("this replica runs server '%s' from now on (epoch %d)", key, claim.epoch)
+        self._held[key] = _Held(claim.epoch)
         return Claim(claim.epoch)
 
     async def _ask_members(self, key: str) -> Claim | None:
@@ -95,21 +138,22 @@ class LockOwnership:
         return None if holder is None else Claim(holder.epoch, holder.member.address)
 
     def epoch(self, key: str) -> int:
-        return self._held[key][0] if key in self._held else 0
+        return self._held[key].epoch if key in self._held else 0
 
     async def release(self, key: str) -> None:
         if self._held.pop(key, None) is not None:
             await self._members.release(key)
 
     async def close(self) -> None:
+        await self._tasks.close()
         for key in list(self._held):
             await self.release(key)
 
     def give_up(self) -> None:
         """Stop everything at once: the database was unreachable for so long that others may own our keys by now."""
         held, self._held = self._held, {}
-        for _, lost in held.values():
-            lost()
+        for each in held.values():
+            each.stop()
 
     async def claim_again(self) -> None:
         """The database lost our locks: take them again, and stop what others own by now."""
@@ -121,10 +165,10 @@ class LockOwnership:
             if key not in self._held:
                 continue
             if claim is not None:
-                self._held[key] = claim.epoch, self._held[key][1]
+                self._held[key].epoch = claim.epoch
             else:
                 log.warning("another replica runs server '%s' now: it is stopped here", key)
-                self._held.pop(key)[1]()
+                self._held.pop(key).stop()
 
     async def _wait_for(self, earlier: Member, key: str, epoch: int) -> None:
         """Wait until the earlier owner has certainly stopped: it says so, it is dead, or its time is over."""

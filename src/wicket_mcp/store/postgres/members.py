@@ -9,6 +9,8 @@ locks of a cut connection. Implements `cluster/members.py`.
 
 import asyncio
 import logging
+import os
+import socket
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -74,6 +76,7 @@ class PostgresMembers:
         members = cls(dsn, me, locate)
         await members._connect()
         await members._look()
+        members.problem = ""
         members._tasks.start(members._stay(), "stay a replica")
         return members
 
@@ -94,7 +97,12 @@ class PostgresMembers:
             text = """INSERT INTO wicket_owner VALUES (%s, %s, %s, 1) ON CONFLICT (name) DO UPDATE SET
                       replica = excluded.replica, address = excluded.address, epoch = wicket_owner.epoch
                       + CASE WHEN wicket_owner.replica = excluded.replica THEN 0 ELSE 1 END RETURNING epoch"""
-            (epoch,) = await self._fetch(text, name, self.me, self.address)
+            try:
+                (epoch,) = await self._fetch(text, name, self.me, self.address)
+            except psycopg.Error:  # a full disk, say: nobody may know us as the owner
+                with suppress(psycopg.Error):
+                    await self._fetch("SELECT pg_advisory_unlock(%s)", lock)
+                raise
         earlier = Member(*before) if before and before[0] not in ("", self.me) else None
         return Taken(epoch, earlier)
 
@@ -217,7 +225,19 @@ class PostgresMembers:
         return await (await self._run(text, ())).fetchall()
 
     async def _run(self, text: str, values: tuple[Any, ...]) -> "psycopg.AsyncCursor[tuple[Any, ...]]":
-        if self._connection is None:
+        connection = self._connection
+        if connection is None:
             raise psycopg.OperationalError("not connected")
-        async with asyncio.timeout(ANSWER_WITHIN):
-            return await self._connection.execute(text.encode(), values or None)
+        too_late = asyncio.get_running_loop().call_later(ANSWER_WITHIN, _hang_up, connection)
+        try:
+            return await connection.execute(text.encode(), values or None)
+        finally:
+            too_late.cancel()
+
+
+def _hang_up(connection: "psycopg.AsyncConnection[Any]") -> None:
+    """End a connection whose server does not answer, at once: what it holds ends with it. To cancel the statement, as
+    psycopg does when time is over, takes twice as long if the network is cut, and others may own by then what we own.
+    """
+    with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as same:
+        same.shutdown(socket.SHUT_RDWR)
