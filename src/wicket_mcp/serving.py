@@ -86,10 +86,12 @@ async def serve_http(
             ending.push_async_callback(replicas.close)
             if workers is not None and inner is not None:  # before the first call: it must know who owns what
                 await replicas.join_workers(workers, address_of(inner))
-        serving = gateway.tasks.start(server.serve([sock] if inner is None else [sock, inner]), "http", awaited=True)
+        reachable = [inner] if inner is not None else [sock] if replicas is not None else []
+        public = [] if sock in reachable else [sock]
+        serving = gateway.tasks.start(server.serve(public, reachable), "http", awaited=True)
         if metrics is not None:
-            beside = ending.enter_context(closing(listen(*metrics, shared=workers is not None)))
-            ending.push_async_callback(_serve_metrics(gateway, front, beside))
+            metrics_sock = ending.enter_context(closing(listen(*metrics, shared=workers is not None)))
+            ending.push_async_callback(_serve_metrics(gateway, front, metrics_sock))
         if replicas is not None and workers is None:  # the balancer sends nothing before `/readyz` agrees
             await replicas.join(http, sock.getsockname()[1])
         on_ready(f"{front.address}/mcp")

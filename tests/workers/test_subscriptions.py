@@ -54,6 +54,17 @@ async def a_client_at_each(served: Served) -> AsyncGenerator[list[Raw]]:
         yield list(found.values())
 
 
+@asynccontextmanager
+async def open_stream(client: Raw, headers: dict[str, str]) -> AsyncGenerator[aiohttp.ClientResponse]:
+    """A session's stream, once the one before is closed everywhere."""
+    status = 409
+    while status == 409:
+        async with client.session.get(client.address, headers=headers) as stream:
+            if (status := stream.status) == 200:
+                yield stream
+    assert status == 200
+
+
 async def change(client: Raw, server: str) -> None:
     params: dict[str, Any] = {"name": f"{server}__echo", "arguments": {"message": "changed"}, "_meta": META}
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
@@ -108,8 +119,7 @@ async def test_a_legacy_session_hears_at_a_stream_that_another_worker_accepted(s
             status, _, body = await asker.post(subscribe, session, token=None)
             assert (status, "result" in body) == (200, True), body
             events = {**session, "Accept": "text/event-stream"}
-            async with streamer.session.get(streamer.address, headers=events) as stream:
-                assert stream.status == 200
+            async with open_stream(streamer, events) as stream:
                 for changer in clients:
                     await change(changer, "a")
                     assert (await hear(stream, UPDATED))["params"]["uri"] == uri

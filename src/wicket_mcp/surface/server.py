@@ -9,6 +9,7 @@ import logging
 import os
 import socket
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -70,25 +71,27 @@ class Server:
     def stop(self) -> None:
         self._stopping.set()
 
-    async def serve(self, sockets: Sequence[socket.socket]) -> None:
+    async def serve(self, sockets: Sequence[socket.socket], reachable: Sequence[socket.socket] = ()) -> None:
+        """Connections at `reachable` are accepted also while the last requests end: those may need another gateway that
+        needs us.
+        """
         loop = asyncio.get_running_loop()
         if loop.get_exception_handler() is None:
             loop.set_exception_handler(_AcceptProblems())
-        servers: list[asyncio.Server] = []
-        try:
-            for sock in sockets:
-                servers.append(
-                    await loop.create_server(lambda: HttpConnection(self._served), sock=sock, backlog=self._accepts)
-                )
-                sock.listen(BACKLOG)  # asyncio accepts as many at once as its backlog
-            await self._stopping.wait()
-            await _stop_accepting(servers)
-        finally:
-            for server in servers:
-                server.close()
-            for sock in sockets:
-                sock.close()
-        await self._drain()
+        async with AsyncExitStack() as last:
+            for sock in reachable:
+                last.push_async_callback(_end, await self._accept(sock), sock)
+            async with AsyncExitStack() as first:
+                for sock in sockets:
+                    first.push_async_callback(_end, await self._accept(sock), sock)
+                await self._stopping.wait()
+            await self._drain()
+
+    async def _accept(self, sock: socket.socket) -> asyncio.Server:
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(lambda: HttpConnection(self._served), sock=sock, backlog=self._accepts)
+        sock.listen(BACKLOG)  # asyncio accepts as many at once as its backlog
+        return server
 
     async def _drain(self) -> None:
         served = self._served
@@ -105,14 +108,15 @@ class Server:
                 turn.cancel()
 
 
-async def _stop_accepting(servers: Sequence[asyncio.Server]) -> None:
+async def _end(server: asyncio.Server, sock: socket.socket) -> None:
     """Accept no more, and let what was accepted become a connection: asyncio drops it if its server is closed first."""
     loop = asyncio.get_running_loop()
-    for server in servers:
-        for sock in server.sockets:
-            loop.remove_reader(sock.fileno())
+    for accepting in server.sockets:
+        loop.remove_reader(accepting.fileno())
     for _ in range(TURNS_TO_CONNECT):
         await asyncio.sleep(0)
+    server.close()
+    sock.close()
 
 
 def listen(host: str, port: int, *, shared: bool = False) -> socket.socket:

@@ -14,7 +14,7 @@ from typing import cast
 
 from wicket_mcp.config.model.config import ResolvedServer, ServerConfig
 from wicket_mcp.config.read.secrets import resolve
-from wicket_mcp.errors import NotSent, Unavailable
+from wicket_mcp.errors import Moved, NotSent, Unavailable
 from wicket_mcp.model import JsonObject, Principal
 from wicket_mcp.tasks import run_uninterrupted
 from wicket_mcp.telemetry.known import KNOWN
@@ -29,6 +29,7 @@ from wicket_mcp.upstream.sse import SseConnection
 from wicket_mcp.upstream.stdio import StdioConnection
 
 STARTS_AT_ONCE = 8
+OWNER_WAIT = 2.0  # seconds in one attempt to connect; whoever needs the server tries again
 OWNER_PAUSE = 0.05  # seconds between two attempts to find the owner of a server
 SLOT_KEPT = 1.0  # seconds; a server that needs CPU to start has had its share by then
 
@@ -133,12 +134,14 @@ class Connector:
                 if child is not None:
                     child.abandon(f"Server '{name}' has another owner now.")
 
-        most = self._max_message
+        most, until = self._max_message, asyncio.get_running_loop().time() + OWNER_WAIT
         while not (claim := await ownership.claim(key, on_lost)).ours:
             try:
                 link = await OwnerLink.open(name, claim, host, principal=principal, max_message=most, vouch=vouch)
                 return await self._greet(link, name, legacy_capabilities(roots=False))
-            except (NotSent, OwnerLost):  # the owner is stopping or dead: soon there is another one, or it is us
+            except (NotSent, OwnerLost) as problem:  # it is stopping or dead: soon there is another one, or it is us
+                if asyncio.get_running_loop().time() > until:
+                    raise Moved(name, problem.message, hint="Try again; its owner is looked up again.") from None
                 await asyncio.sleep(OWNER_PAUSE)
         place = object()
         children[place] = None  # the claim is held from now on

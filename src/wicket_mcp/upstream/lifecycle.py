@@ -24,7 +24,7 @@ from typing import Generic, TypeAlias, TypeVar
 
 import msgspec
 
-from wicket_mcp.errors import Crashed, NeedsSignIn, NoOwner, Unavailable, UpstreamError, WicketError
+from wicket_mcp.errors import Crashed, Moved, NeedsSignIn, NoOwner, Unavailable, UpstreamError, WicketError
 from wicket_mcp.telemetry.log import clean
 from wicket_mcp.telemetry.redact import mask_assignments
 from wicket_mcp.upstream.deadline import SHORTEST_WAIT
@@ -270,7 +270,7 @@ class Life(Generic[S]):
                 return Trigger.CLOSED
             case _ if event.generation != self.generation:
                 return None
-            case Failed(_, NeedsSignIn() | NoOwner()):  # not a failure: try again as soon as that has changed
+            case Failed(_, NeedsSignIn() | NoOwner() | Moved()):  # not a failure: try again as soon as that has changed
                 return Trigger.UNAUTHENTICATED
             case Failed(_, Unavailable(retry_after=float())) if self.state is State.STARTING:
                 return Trigger.TURNED_AWAY
@@ -291,7 +291,7 @@ class Life(Generic[S]):
     def _count(self, failed: Failed, trigger: Trigger | None) -> None:
         self.problem = summarize(failed.problem)
         self.stderr = failed.problem.stderr if isinstance(failed.problem, UpstreamError) else ()
-        if isinstance(failed.problem, NeedsSignIn | NoOwner):
+        if isinstance(failed.problem, NeedsSignIn | NoOwner | Moved):
             return
         self._turned_away = trigger is Trigger.TURNED_AWAY
         if isinstance(failed.problem, Unavailable) and failed.problem.retry_after is not None and self._turned_away:

@@ -52,6 +52,7 @@ log = logging.getLogger(__name__)
 MAX_WAITING = 2000  # calls that may queue for a slot before more are rejected: as many as one principal may make
 HUNG_AFTER = 3  # unanswered calls in a row, after which a server is checked for any answer at all
 PING_TIMEOUT = 5.0
+OWNER_LEAVES_WITHIN = 45.0  # seconds that an owner has for its calls in flight, before another gateway takes over
 
 
 Opener = Callable[[ServerConfig, Host, Principal], Awaitable[Session]]
@@ -349,13 +350,16 @@ class Upstream:
         Raises the error with which the life cycle rejects.
         """
         self._expecting += 1
-        waits = 0
+        waits, moved_by = 0, self._loop.time() + OWNER_LEAVES_WITHIN
         try:
             while (session := self._life.session) is None:  # it may be gone again by the time we wake up
                 arrival = self._arrival = self._arrival or self._loop.create_future()
                 self._report(Needed(self._loop.time()))
                 try:
                     await asyncio.shield(arrival)
+                except Moved:
+                    if self._loop.time() > moved_by:
+                        raise
                 except Unavailable as problem:
                     await wait_as_asked(problem, end - self._loop.time(), waits)
                     waits += 1
