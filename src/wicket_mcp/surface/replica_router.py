@@ -180,8 +180,8 @@ class ReplicaRouter:
         number = as_text(params.get("taskId"))
         member = await self.find(untag(number)[0])
         meta: JsonObject = {META_VERSION: MODERN_VERSION, META_CAPABILITIES: {"extensions": {TASKS: {}}}}
-        given = {**params, "_meta": {**as_object(params.get("_meta")), **meta}}
-        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": given}
+        tagged = {**params, "_meta": {**as_object(params.get("_meta")), **meta}}
+        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": tagged}
         routing = {"MCP-Protocol-Version": MODERN_VERSION, "Mcp-Method": method, "Mcp-Name": number}
         answer: Any = None
         with suppress(Lost):

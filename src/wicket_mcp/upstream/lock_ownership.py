@@ -152,8 +152,8 @@ class LockOwnership:
     def give_up(self) -> None:
         """Stop everything at once: the database was unreachable for so long that others may own our keys by now."""
         held, self._held = self._held, {}
-        for each in held.values():
-            each.stop()
+        for claim in held.values():
+            claim.stop()
 
     async def claim_again(self) -> None:
         """The database lost our locks: take them again, and stop what others own by now."""
