@@ -2,10 +2,13 @@
 
 `python bench/lint.py CORPORA CATALOG`: CORPORA has clones of the public attack corpora (`MSB`, `mcp-scanner` and
 `progent`, which has ASB's tools), which stay out of this repository; CATALOG has the captured listings of real servers,
-one JSON file each. Nothing of the corpora is run: tools are read off their source. A tool counts as found when it has a
-finding of medium or high severity. The patterns were tuned on one half of the tools, by the checksum of their names;
-the other half is printed too. What attacks with its code or its answers, behind an honest definition, is no
-matter for a linter of texts, and is left out: `--mismatch` counts it all the same.
+one JSON file each. `--sources FOLDER` adds sources of honest Python servers, for their prompts and resources: checkouts
+of `awslabs/mcp`, `modelcontextprotocol/servers`, `modelcontextprotocol/python-sdk`, `basicmachines-co/basic-memory`,
+`voska/hass-mcp`, `alexei-led/aws-mcp-server` and `PrefectHQ/fastmcp`. Nothing of the corpora is run: tools are read off
+their source. A tool counts as found when it has a finding of medium or high severity. The patterns were tuned on one
+half of the tools, by the checksum of their names; the other half is printed too. What attacks with its code or its
+answers, behind an honest definition, is no matter for a linter of texts, and is left out: `--mismatch` counts it all
+the same.
 """
 
 import ast
@@ -43,9 +46,23 @@ def main() -> None:
             print(f"    missed {tool.name}: {' '.join(tool.description.split())[:150]}")
     print(f"{'all':28} {total[0]:5} of {total[1]:5} found = {total[0] / total[1]:.1%}")
     honest = list(captured(catalog))
-    alarms = {finding.place.partition(":")[0] for finding in lint(honest) if finding.severity != "low"}
-    count = sum(len(listing.tools) for listing in honest)
-    print(f"{'false alarms':28} {len(alarms):5} of {count:5} honest tools = {len(alarms) / count:.2%}")
+    count_alarms(honest, "tool", sum(len(listing.tools) for listing in honest), verbose)
+    count_alarms(honest, "instructions", sum(bool(listing.instructions) for listing in honest), verbose)
+    if "--sources" in sys.argv:
+        sources = list(declared(Path(sys.argv[sys.argv.index("--sources") + 1])))
+        for kind in ("prompt", "resource", "template"):
+            count_alarms(sources, kind, sum(len(getattr(listing, f"{kind}s")) for listing in sources), verbose)
+
+
+def count_alarms(honest: list[Listing], kind: str, count: int, verbose: bool) -> None:
+    """How many honest entries of this kind have a finding of some weight."""
+    findings = [finding for finding in lint(honest) if finding.severity != "low" and finding.place.startswith(kind)]
+    alarms = {(finding.server, finding.place.partition(":")[0]) for finding in findings}
+    high = {(finding.server, finding.place.partition(":")[0]) for finding in findings if finding.severity == "high"}
+    share = f"{len(alarms) / count:.2%}" if count else "-"
+    print(f"{'false alarms':28} {len(alarms):5} of {count:5} honest: {kind:12} = {share}, {len(high)} of them high")
+    for finding in findings if verbose else []:
+        print(f"    {finding.severity} {finding.server}: {finding.words}")
 
 
 def is_unseen(tool: Tool) -> bool:
@@ -159,7 +176,49 @@ def captured(catalog: Path) -> Iterator[Listing]:
     for file in sorted(catalog.glob("*.json")):
         body: Any = json.loads(file.read_text("utf-8"))
         server = body["server"]
-        yield Listing(server, tools=tuple(Tool(server, tool["name"], tool) for tool in body["tools"]))
+        tools = tuple(Tool(server, tool["name"], tool) for tool in body["tools"])
+        yield Listing(server, tools=tools, instructions=body.get("instructions") or "")
+
+
+def declared(folder: Path) -> Iterator[Listing]:
+    """The prompts, resources and templates that honest Python servers declare with a decorator, read and not run."""
+    for file in sorted(folder.rglob("*.py")):
+        if "test" in str(file.relative_to(folder)):
+            continue
+        entries: dict[str, list[JsonObject]] = {"prompt": [], "resource": [], "template": []}
+        try:
+            tree = ast.parse(file.read_text("utf-8"))
+        except SyntaxError:  # of a newer Python
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                for call in node.decorator_list:
+                    if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
+                        add_entry(entries, call.func.attr, call, node)
+        if any(entries.values()):
+            prompts, resources, templates = (tuple(listed) for listed in entries.values())
+            yield Listing(str(file), prompts=prompts, resources=resources, templates=templates)
+
+
+def add_entry(
+    entries: dict[str, list[JsonObject]], kind: str, call: ast.Call, function: ast.FunctionDef | ast.AsyncFunctionDef
+) -> None:
+    if kind not in ("prompt", "resource"):
+        return
+    said: JsonObject = {
+        each.arg: each.value.value for each in call.keywords if each.arg and isinstance(each.value, ast.Constant)
+    }
+    first = call.args[0].value if call.args and isinstance(call.args[0], ast.Constant) else None
+    entry = {"name": function.name, "description": ast.get_docstring(function) or "", **said}
+    if kind == "prompt":
+        arguments = [
+            {"name": argument.arg, "description": " ".join(texts(argument.annotation))}
+            for argument in function.args.args
+        ]
+        entries[kind].append({**entry, "arguments": arguments})
+    elif isinstance(uri := said.get("uri", first), str):
+        kind, key = ("template", "uriTemplate") if "{" in uri else ("resource", "uri")
+        entries[kind].append({**entry, key: uri})
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """AgentDojo's tools as an MCP server on pipes: `python dojo.py SUITE`, in an environment that has agentdojo.
 
 Beside the suite's tools it has `dojo_begin` (a fresh environment for a user task, with a text in every place that an
-attacker can write to) and `dojo_plan` (the recorded calls of a user task or an injection task). Speaks raw JSON-RPC.
+attacker can write to), `dojo_plan` (the recorded calls of a user task or an injection task) and `dojo_judge` (whether
+what was done since `dojo_mark` has reached an injection task's goal). Speaks raw JSON-RPC.
 """
 
 import contextlib
@@ -25,6 +26,10 @@ class Dojo:
         self.fresh: dict[str, Any] = {}
         """Environments as they are at the beginning, by the text that was planted."""
         self.environment: Any = None
+        self.before: Any = None
+        """The environment before the calls that `judge` is about."""
+        self.made: list[Any] = []
+        """These calls."""
 
     def begin(self, user: str, text: str) -> dict[str, Any]:
         """A fresh environment; `text` stands in every place that an attacker can write to."""
@@ -35,7 +40,21 @@ class Dojo:
         if user:
             with contextlib.suppress(Exception):  # few tasks have one, and some of those refuse a planted text
                 self.environment = self.suite.user_tasks[user].init_environment(self.environment)
+        self.mark()
         return {}
+
+    def mark(self) -> dict[str, Any]:
+        """What follows is judged."""
+        self.before, self.made = self.environment.model_copy(deep=True), []
+        return {}
+
+    def judge(self, task: str) -> dict[str, Any]:
+        """Whether an injection task has reached its goal, by the suite's own check."""
+        injection = self.suite.injection_tasks[task]
+        reached = injection.security_from_traces("", self.before, self.environment, self.made)
+        if reached is None:
+            reached = injection.security("", self.before, self.environment)
+        return {"reached": bool(reached)}
 
     def plan(self, task: str) -> dict[str, Any]:
         """The recorded calls of a task, in the environment as it is."""
@@ -57,7 +76,8 @@ class Dojo:
     def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         before = self.describe()
         result, error = self.runtime.run_function(self.environment, name, arguments)
-        text = result if isinstance(result, str) else json.dumps(result, default=plain)
+        self.made.append(import_module("agentdojo.functions_runtime").FunctionCall(function=name, args=arguments))
+        text = error or (result if isinstance(result, str) else json.dumps(result, default=plain))
         changed = self.describe() != before
         return {
             "content": [{"type": "text", "text": text or ""}],
@@ -70,7 +90,7 @@ def plain(value: Any) -> Any:
     return value.model_dump(mode="json") if hasattr(value, "model_dump") else str(value)
 
 
-OWN = {"dojo_begin": "begin", "dojo_plan": "plan", "dojo_tasks": "tasks"}
+OWN = {f"dojo_{name}": name for name in ("begin", "plan", "tasks", "mark", "judge")}
 
 
 def answer(dojo: Dojo, method: str, params: dict[str, Any]) -> dict[str, Any]:
