@@ -9,7 +9,7 @@ text, which is more than any honest description has.
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from itertools import chain
 from typing import Any
@@ -114,12 +114,15 @@ class Suspicion(msgspec.Struct, frozen=True):
 
 def suspect(definition: JsonObject, kind: str = "tool") -> Suspicion | None:
     """The worst problem with the text of a definition, other than its length."""
+    return _judge(kind, as_text(definition.get("name")), tuple(_definition_texts(definition)))
+
+
+@lru_cache(maxsize=16_384)
+def _judge(kind: str, own_name: str, texts: tuple[tuple[str, str], ...]) -> Suspicion | None:
+    """Cached: a server lists the same texts again and again, and may have thousands of resources."""
     worst: Suspicion | None = None
-    texts = (
-        (_lint_characters if place in _ADDRESSES else lint_text)(text) for place, text in _definition_texts(definition)
-    )
-    name_findings = (lint_name if kind == "tool" else lint_text)(as_text(definition.get("name")))
-    for name, severity, _ in chain(name_findings, *texts):
+    findings = ((_lint_characters if place in _ADDRESSES else lint_text)(text) for place, text in texts)
+    for name, severity, _ in chain((lint_name if kind == "tool" else lint_text)(own_name), *findings):
         if severity == "high":
             return Suspicion("high", f"its text has {WORDS[name]}")
         if severity == "medium" and worst is None:
