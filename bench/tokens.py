@@ -8,6 +8,7 @@ the numbers that the original systems published. Checks the targets and exits 1 
 
 import asyncio
 import json
+import re
 import statistics
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import environments
 from report import Verdict, number, save, table
@@ -38,6 +39,7 @@ TOKENIZER: Any = import_module("rs_bpe").openai.o200k_base()
 ME = Silent()
 NOTHING = "never-started"
 RIVALS_EVERY = 6
+CHAIN_FLOW, NATIVE_FLOW = "chain: search, info, call", "native: find, call"
 SIZES = (5, 20, 100, 1966)
 PUBLISHED = (
     ("seed 001: all 50 tools at once", "25,000"),
@@ -72,12 +74,26 @@ class Measured:
     native: int = 0
     flows: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
     rivals: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
+    answered: dict[str, list[bool]] = field(default_factory=dict[str, list[bool]])
+    """For each flow: whether a wanted tool was in the answer to each search."""
 
 
-def tasks(count: int = 120) -> list[str]:
-    """Tasks in plain words: some of the queries that search is judged by."""
-    lines = (ROOT / "bench" / "queries" / "catalog.jsonl").read_text("utf-8").splitlines()
-    return [json.loads(line)["query"] for line in lines[:: max(1, len(lines) // count)]]
+class Task(NamedTuple):
+    """A task in plain words, and the tools that do it."""
+
+    query: str
+    wanted: frozenset[str]
+
+    def is_answered(self, text: str, separator: str = ".") -> bool:
+        return any(re.search(rf"\b{re.escape(name.replace('.', separator, 1))}\b", text) for name in self.wanted)
+
+
+def tasks(count: int = 120) -> list[Task]:
+    """Some of the queries that search is judged by: those for which there are tools."""
+    lines = map(json.loads, (ROOT / "bench" / "queries" / "catalog.jsonl").read_text("utf-8").splitlines())
+    known = [Task(line["query"], frozenset(name for names in line["gold"] for name in names)) for line in lines]
+    known = [task for task in known if task.wanted]
+    return known[:: max(1, len(known) // count)]
 
 
 def captured_files(catalog: Path) -> list[Path]:
@@ -101,7 +117,7 @@ async def stock(folder: Path, catalog: Path = CATALOG) -> JsonObject:
     return {"servers": servers, "state_dir": str(folder)}
 
 
-async def measure(gateway: Gateway, queries: Sequence[str]) -> Measured:
+async def measure(gateway: Gateway, chosen: Sequence[Task]) -> Measured:
     found = Measured()
     verbs = gateway.verbs
     for name in NAMES:
@@ -122,9 +138,11 @@ async def measure(gateway: Gateway, queries: Sequence[str]) -> Measured:
     for tool in await gateway.tools():
         found.most_hit = max(found.most_hit, tokens(encode(brief(tool, api)).decode()))
         found.infos.append(shown(await use(chain, "tool_info", tool_name=tool.key)))
-    for query in queries:
+    for task in chosen:
+        query = task.query
         answer = await use(chain, "search_tools", task_description=query)
         hits = decode(answer["content"][0]["text"])
+        found.answered.setdefault(CHAIN_FLOW, []).append(task.is_answered(answer["content"][0]["text"]))
         if not hits:
             continue
         found.per_hit.append(shown(answer) / len(hits))
@@ -137,21 +155,23 @@ async def measure(gateway: Gateway, queries: Sequence[str]) -> Measured:
             {"code": f"return {best['call']}"},
         ]
         flow = shown(answer) + shown(info) + sum(map(tokens, asked))
-        found.flows.setdefault("chain: search, info, call", []).append(flow)
+        found.flows.setdefault(CHAIN_FLOW, []).append(flow)
         lines = await use(native, "find_tools", query=query)
+        found.answered.setdefault(NATIVE_FLOW, []).append(task.is_answered(lines["content"][0]["text"]))
         asked = [{"query": query}, {"name": best["name"], "arguments": {}}]
-        found.flows.setdefault("native: find, call", []).append(shown(lines) + sum(map(tokens, asked)))
+        found.flows.setdefault(NATIVE_FLOW, []).append(shown(lines) + sum(map(tokens, asked)))
     overview = await read(verbs, ME, "wicket://overview")
     assert overview is not None
     found.overview = tokens(overview["contents"][0]["text"])
     return found
 
 
-def rivals(found: Measured, queries: Sequence[str], folder: Path) -> None:
+def rivals(found: Measured, chosen: Sequence[Task], folder: Path) -> None:
     """FastMCP's search transform, on the same tools and some of the queries: it takes seconds for each."""
-    queries = queries[::RIVALS_EVERY]
+    chosen = chosen[::RIVALS_EVERY]
+    queries = [task.query for task in chosen]
     file = folder / "queries.json"
-    file.write_text(json.dumps(list(queries)), "utf-8")
+    file.write_text(json.dumps(queries), "utf-8")
     python = environments.program("fastmcp", "python")
     script = str(Path(__file__).parent / "peers" / "fastmcp_search.py")
     done = subprocess.run([python, script, str(CATALOG), str(file)], capture_output=True, text=True, check=False)
@@ -164,6 +184,8 @@ def rivals(found: Measured, queries: Sequence[str], folder: Path) -> None:
         found.rivals[name] = [
             tokens(answer) + 2 * tokens({"query": query}) for query, answer in zip(queries, one["answers"], strict=True)
         ]
+        pairs = zip(chosen, one["answers"], strict=True)
+        found.answered[name] = [task.is_answered(answer, "_") for task, answer in pairs]
 
 
 def take(count: int, folder: Path) -> Path:
@@ -179,7 +201,10 @@ def take(count: int, folder: Path) -> Path:
 
 
 async def first_call(catalog: Path, folder: Path) -> tuple[int, int, JsonObject]:
-    """Tokens until a first successful call: by the flat list, by Wicket, and what was asked for (to ask others too)."""
+    """Tokens until a first successful call: by the flat list, by Wicket, and what was asked for (to ask others too).
+
+    A search that does not show the wanted tool leads to no call: then the whole run fails.
+    """
     async with Gateway.open(await stock(folder, catalog)) as gateway:
         verbs = gateway.verbs
         tools = await gateway.tools()
@@ -192,8 +217,10 @@ async def first_call(catalog: Path, folder: Path) -> tuple[int, int, JsonObject]
         wicket = tokens(await native.list(verbs)) + tokens(told) + call
         if f"{tool.key}(" not in told:
             answer = await native.call(verbs, "find_tools", ToolCall({"query": query}, ME))
+            if f"{tool.key}(" not in answer["content"][0]["text"]:
+                raise SystemExit(f"FAIL  {tool.key} is not in the answer to {query!r}")
             wicket += shown(answer) + tokens({"query": query})
-        return flat, wicket, {"query": query, "call": call}
+        return flat, wicket, {"query": query, "call": call, "tool": tool.key}
 
 
 async def first_calls(folder: Path) -> list[list[str]]:
@@ -218,12 +245,15 @@ def _rival_first_call(catalog: Path, folder: Path, asked: JsonObject) -> str:
     done = subprocess.run([python, script, str(catalog), str(file)], capture_output=True, text=True, check=False)
     if done.returncode:
         return "not measured"
-    least = min(tokens(one["menu"]) + tokens(one["answers"][0]) for one in json.loads(done.stdout).values())
-    return f"{least + tokens({'query': asked['query']}) + asked['call']:,}"
+    forms = list(json.loads(done.stdout).values())
+    least = min(tokens(one["menu"]) + tokens(one["answers"][0]) for one in forms)
+    cost = f"{least + tokens({'query': asked['query']}) + asked['call']:,}"
+    shown = Task(asked["query"], frozenset({asked["tool"]})).is_answered(forms[0]["answers"][0], "_")
+    return cost if shown else f"{cost} (tool not shown)"
 
 
 def verdicts(found: Measured) -> list[Verdict]:
-    flows = found.flows["chain: search, info, call"]
+    flows = found.flows[CHAIN_FLOW]
     return [
         Verdict("search_tools brief < 100 tokens a result", f"at most {found.most_hit}", found.most_hit < 100),
         Verdict(
@@ -234,7 +264,17 @@ def verdicts(found: Measured) -> list[Verdict]:
         Verdict("wicket://overview <= 500 tokens", str(found.overview), found.overview <= 500),
         Verdict("search, info and call < 1,500 tokens", f"at most {max(flows):,}", max(flows) < 1500),
         Verdict("native menu <= 600 tokens with its schemas", f"{found.native}", found.native <= 600),
+        *compare_answers(found),
     ]
+
+
+def compare_answers(found: Measured) -> list[Verdict]:
+    """Whether Wicket's searches show a wanted tool more often than FastMCP's, where that was measured."""
+    shares = {name: sum(answered) / len(answered) for name, answered in found.answered.items()}
+    shown = ", ".join(f"{name.partition(':')[0]} {share:.0%}" for name, share in shares.items())
+    rival = max((shares[name] for name in found.rivals), default=0.0)
+    met = all(shares[name] > rival for name in found.flows)
+    return [Verdict("a wanted tool is shown more often than by FastMCP's search", shown, met)]
 
 
 def compare_to_flat(calls: Sequence[Sequence[str]]) -> Verdict:
@@ -247,7 +287,7 @@ def compare_to_flat(calls: Sequence[Sequence[str]]) -> Verdict:
 def compare_to_rival(calls: Sequence[Sequence[str]]) -> Verdict:
     """Whether a first call through Wicket costs less than through FastMCP's search, where that was measured."""
     cells = [(row[0], *(cell.replace(",", "") for cell in row[2:4])) for row in calls]
-    pairs = [(size, int(wicket), int(rival)) for size, wicket, rival in cells if rival.isdigit()]
+    pairs = [(size, int(wicket), int(rival.split()[0])) for size, wicket, rival in cells if rival[0].isdigit()]
     shown = ", ".join(f"{size} tools: {wicket:,} of {rival:,}" for size, wicket, rival in pairs)
     return Verdict("a first call costs less than by FastMCP's search", shown, all(w < r for _, w, r in pairs))
 
@@ -258,10 +298,16 @@ def report(found: Measured) -> None:
     print(table(("always in the prompt", "tokens"), rows), end="\n\n")
     every = found.flows | found.rivals
     lines = [
-        [name, number(statistics.median(counts), 0), f"{sorted(counts)[len(counts) * 95 // 100]:,}", f"{max(counts):,}"]
+        [
+            name,
+            number(statistics.median(counts), 0),
+            f"{sorted(counts)[len(counts) * 95 // 100]:,}",
+            f"{max(counts):,}",
+            f"{sum(found.answered[name])} of {len(found.answered[name])}",
+        ]
         for name, counts in every.items()
     ]
-    print(table(("one task, beside the menu", "median", "p95", "most"), lines), end="\n\n")
+    print(table(("one task, beside the menu", "median", "p95", "most", "tool shown"), lines), end="\n\n")
     print(table(("published by the original systems", "tokens"), [list(row) for row in PUBLISHED]), end="\n\n")
     print(f"search_tools brief: {statistics.mean(found.per_hit):.0f} tokens a result on average")
 

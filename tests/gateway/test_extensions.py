@@ -378,7 +378,9 @@ async def test_an_interface_is_confined_whatever_type_its_server_gives_it(
 async def test_skills_of_all_servers_are_listed_read_and_found(open_gateway: OpenGateway, era: str) -> None:
     async with house(open_gateway, era) as client:
         await ask(client, "resources/list", {})
-        skills = (await ask(client, "skills/list", {}))["skills"]
+        listed = await ask(client, "skills/list", {})
+        skills = listed["skills"]
+        assert (listed["ttlMs"], listed["cacheScope"]) == (40_000, "private"), "no longer than any server allows"
         assert [skill["uri"] for skill in skills] == [f"skill://{name}/pdf-forms/SKILL.md" for name in ("one", "two")]
         skill = (await ask(client, "skills/get", {"uri": skills[1]["uri"]}))["skill"]
         assert skill == skills[1]
@@ -462,7 +464,13 @@ async def test_a_search_names_the_skill_and_how_to_read_it(open_gateway: OpenGat
         find = {"name": "find_tools", "arguments": {"query": "fill in a pdf form"}}
         found = (await ask(client, "tools/call", find))["content"][0]["text"]
         address = "skill://one/pdf-forms/SKILL.md"
-        assert f'[Skill one/pdf-forms: Fill in PDF forms. Read it: read_result(id="{address}")]' in found
+        line = f'[Skill one/pdf-forms: Fill in PDF forms. Read it: read_result(id="{address}")]'
+        assert line in found
+        for arguments in ({"server": "one"}, {"server": "one", "query": "fill in a pdf form"}):
+            call = {"name": "find_tools", "arguments": arguments}
+            of_server = (await ask(client, "tools/call", call))["content"][0]["text"]
+            assert line in of_server
+            assert "Skill two" not in of_server
         read = {"name": "read_result", "arguments": {"id": address}}
         assert "Open the form." in (await ask(client, "tools/call", read))["content"][0]["text"]
         other = {"name": "find_tools", "arguments": {"query": "send an email"}}

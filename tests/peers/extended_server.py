@@ -90,7 +90,8 @@ class ExtendedServer:
             return None
         if method == "skills/list":
             large = [self.skill("large", 513)] if self.name == "large" else []
-            return {"skills": [self.skill(), *large], "ttlMs": 60_000, "cacheScope": "public"}
+            ttl = 40_000 if self.name == "two" else 60_000
+            return {"skills": [self.skill(), *large], "ttlMs": ttl, "cacheScope": "public"}
         if method == "skills/get" and self.name == "large":
             return {"skill": self.skill("large", 513)}
         if method == "skills/get" and params["uri"] == "skill://unlisted/SKILL.md":

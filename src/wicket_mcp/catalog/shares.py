@@ -3,7 +3,8 @@
 One listing is kept per server: the entries of all accounts, and which entries each account has (`Listing.accounts`). A
 tool that accounts describe differently is listed once for each description (`Tool.variant`), and no user sees the
 description of another account. A user without a listing sees what all known accounts have in common; for a tool with
-several descriptions, only its name. Used by the catalogue, which reads listings, and by the code that shows one.
+several descriptions, or of the only account, only its name. Used by the catalogue, which reads listings, and by the
+code that shows one.
 """
 
 import hashlib
@@ -57,8 +58,13 @@ def share_of(listing: Listing, owner: str) -> frozenset[str] | None:
 
 
 def _common(shares: tuple[frozenset[str], ...]) -> frozenset[str]:
-    """What all accounts have in common, and the bare names of tools that all have with different descriptions."""
+    """What all accounts have in common, and the bare names of tools that all have with different descriptions.
+
+    Of a single account nothing is known to be common: only the names of its tools.
+    """
     first, *others = shares
+    if not others:
+        return frozenset(_bare(entry) for entry in first if entry.startswith("tools "))
     alike = first.intersection(*others)
     names = [frozenset(map(_bare, share)) for share in shares]
     alike_names = frozenset(map(_bare, alike))

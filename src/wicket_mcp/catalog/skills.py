@@ -43,6 +43,8 @@ class _Kept(NamedTuple):
     """Entries that are left out because they exceed the protocol's limits."""
     problem: WicketError | None = None
     """Why there is no list."""
+    ttl: float | None = None
+    """Seconds for which its server says that it is valid; None if it does not say."""
 
 
 class Skills:
@@ -61,13 +63,20 @@ class Skills:
     async def close(self) -> None:
         await self._tasks.close()
 
-    async def entries(self, principal: Principal, patience: float | None = None) -> list[tuple[str, JsonObject]]:
-        """Server and entry of every skill that a principal may see. Servers that cannot be asked are left out, and so
-        are those that have not answered after `patience` seconds; their answers are kept for the next time.
+    async def entries(
+        self, principal: Principal, patience: float | None = None, only: str | None = None
+    ) -> list[tuple[str, JsonObject]]:
+        """Server and entry of every skill that a principal may see, of all servers or `only` this one. Servers that
+        cannot be asked are left out, and so are those that have not answered after `patience` seconds; their answers
+        are kept for the next time.
         """
         snapshot = await self._catalogue.complete(None, principal, patience=self._catalogue.patience)
         listings = snapshot.view(principal).listings
-        servers = [server for server, listing in listings.items() if declares(listing.capabilities, SKILLS)]
+        servers = [
+            server
+            for server, listing in listings.items()
+            if only in (None, server) and declares(listing.capabilities, SKILLS)
+        ]
         lists = {server: self._read(server, principal) for server in servers}
         if waiting := [reading for reading in lists.values() if isinstance(reading, asyncio.Task)]:
             await asyncio.wait(waiting, timeout=patience)
@@ -82,13 +91,17 @@ class Skills:
 
     def fields(self, principal: Principal) -> dict[str, Pages]:
         """The unknown fields beside the entries of each server's list, as it was read last."""
-        visible = self._catalogue.view(principal).listings
-        cached = {server: self._kept.get(self._key(server, principal)) for server in visible}
-        return {
-            server: skill_list.fields
-            for server, skill_list in cached.items()
-            if skill_list is not None and skill_list.fields
-        }
+        return {server: skills.fields for server, skills in self._visible(principal).items() if skills.fields}
+
+    def shortest_ttl(self, principal: Principal) -> float | None:
+        """Seconds for which the lists that a principal sees are valid; None if no server says so."""
+        declared = [skills.ttl for skills in self._visible(principal).values() if skills.ttl is not None]
+        return min(declared, default=None)
+
+    def _visible(self, principal: Principal) -> dict[str, _Kept]:
+        """Each server's list, as it was read last."""
+        keys = {server: self._key(server, principal) for server in self._catalogue.view(principal).listings}
+        return {server: self._kept[key] for server, key in keys.items() if key in self._kept}
 
     def remember(self, server: str, entry: JsonObject, principal: Principal) -> None:
         """A skill as its server described it: its files are compared with it, also if it is not listed."""
@@ -181,7 +194,7 @@ class Skills:
             self._kept[key] = reading.result()
 
     async def _list(self, server: str, reader: Principal, cached: _Kept | None) -> _Kept:
-        ttl, fields, too_large = SHORTEST_TTL, list[JsonObject](), list[JsonObject]()
+        ttls, fields, too_large = list[float](), list[JsonObject](), list[JsonObject]()
         entries = list[JsonObject]()
         params: JsonObject = {}
         seen = set[str]()
@@ -193,8 +206,8 @@ class Skills:
                 too_large += filterfalse(is_within_limits, read)
                 if (unknown := unknown_fields(page, "skills")) and not exceeds([*fields, unknown]):
                     fields.append(unknown)
-                ttl_ms = page.get("ttlMs")
-                ttl = max(ttl, ttl_ms / 1000) if isinstance(ttl_ms, int | float) else ttl
+                if isinstance(page.get("ttlMs"), int | float):
+                    ttls.append(max(0.0, page["ttlMs"] / 1000))
                 cursor = as_text(page.get("nextCursor"))
                 if not cursor or cursor in seen:
                     break
@@ -205,7 +218,9 @@ class Skills:
             if cached is not None:  # files are still compared with what was listed last
                 return cached._replace(until=until)
             return _Kept(until, [], problem=problem)
-        return _Kept(time.monotonic() + ttl, entries, tuple(fields), too_large)
+        ttl = min(ttls, default=None)
+        until = time.monotonic() + max(SHORTEST_TTL, ttl or 0.0)
+        return _Kept(until, entries, tuple(fields), too_large, ttl=ttl)
 
 
 def _manifests(uri: str) -> list[str]:

@@ -27,6 +27,7 @@ _STARTING = "still starting"
 SKILLS_PATIENCE = 1.0  # seconds that a search waits for lists of skills
 EMPTY_QUERY_BUDGET = 6000  # characters of the server list that an empty query answers with
 FIND_BUDGET = 4000  # characters of an answer, about 1,000 tokens: the first hits in full, the rest shortened
+_LISTED_SKILLS = 20  # of a server whose tools are listed
 _FULL_HITS = 2  # lines with all optional parameters: the called hit is nearly always one of them
 _LATER_SIGNATURE = 160  # characters of the signatures after them
 _LATER_WORDS = 80
@@ -46,11 +47,13 @@ async def find_tools(verbs: Verbs, call: ToolCall) -> JsonObject:
         lines = [str(describe(tool, "signature")) for tool in tools[: _limit(call, 50)]]
         more = f"\n[{len(tools) - len(lines)} more; raise limit or search.]" if len(lines) < len(tools) else ""
         nothing = f"Server '{server}' offers no tools.{_failures(await verbs.current_view(principal))}"
-        return text("\n".join(lines) + more if lines else nothing)
+        skills = await verbs.skills.entries(principal, SKILLS_PATIENCE, server)
+        taught = "".join(_skill_line(verbs, owner, entry) for owner, entry in skills[:_LISTED_SKILLS])
+        return text(("\n".join(lines) + more if lines else nothing) + taught)
     search = partial(
         verbs.search, query, principal=principal, limit=_limit(call, 5), servers=[server] if server else None
     )
-    skills = [] if server else matches(await verbs.skills.entries(principal, SKILLS_PATIENCE), query)
+    skills = matches(await verbs.skills.entries(principal, SKILLS_PATIENCE, server), query)
     lines = "".join(_skill_line(verbs, owner, entry) for owner, entry in skills)
     known = await verbs.current_view(principal)
     answer, view = await search(), await verbs.current_view(principal)

@@ -65,12 +65,9 @@ log = logging.getLogger(__name__)
 SERVER_INFO: JsonObject = {"name": "wicket", "title": "Wicket", "version": __version__}
 WITHOUT_DISCOVERY = "Tools are called by name here. This API key may not look for them: it lacks the scope 'discover'."
 LIST_TTL_MS = 60_000  # how long a modern client may keep our lists; it is told of changes earlier
-_LISTS = frozenset({"server/discover", "tools/list", "resources/list", "resources/templates/list", "prompts/list"}) | {
-    "skills/list",
-    "skills/get",
-    "groups/list",
-}
 _OF_SERVERS = frozenset({"tools/list", "resources/list", "resources/templates/list", "prompts/list"})
+_OF_SKILLS = frozenset({"skills/list", "skills/get"})
+_LISTS = _OF_SERVERS | _OF_SKILLS | {"server/discover", "groups/list"}
 _KNOWN_PARAMETERS = frozenset({"name", "uri", "arguments", "task", "_meta", "inputResponses", "requestState"})
 """Parameters of the methods that go to one server."""
 _RESUMABLE = frozenset({"tools/call", "prompts/get", "resources/read"})
@@ -432,9 +429,12 @@ class Protocol:
 
     def _list_ttl(self, request: Request) -> int:
         """Milliseconds for which a client may cache a list: no longer than any of its servers allows."""
-        if request.method not in _OF_SERVERS or (request.method == "tools/list" and self.menu.fixed):
+        if request.method in _OF_SKILLS:
+            shortest = self.verbs.skills.shortest_ttl(request.caller.principal)
+        elif request.method not in _OF_SERVERS or (request.method == "tools/list" and self.menu.fixed):
             return LIST_TTL_MS
-        shortest = self.verbs.shortest_ttl(request.caller.principal)
+        else:
+            shortest = self.verbs.shortest_ttl(request.caller.principal)
         return LIST_TTL_MS if shortest is None else min(LIST_TTL_MS, int(shortest * 1000))
 
     def _dress(self, request: Request, result: JsonObject) -> JsonObject:
