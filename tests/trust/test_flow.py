@@ -124,6 +124,7 @@ TRUST = "io.modelcontextprotocol/trust-annotations"
         ),
         ({"contents": [{"uri": "mail://1", "_meta": {TRUST: {"untrusted": True}}}]}, (True, False)),
         ({"messages": [{"role": "user", "content": {"_meta": {TRUST: {"untrusted": True}}}}]}, (True, False)),
+        ({"status": "completed", "result": {"_meta": {TRUST: {"untrusted": True}}}}, (True, False)),
         ({"_meta": {TRUST: {"untrusted": False, "sensitive": "yes"}}}, (False, False)),
     ],
 )
@@ -442,12 +443,23 @@ async def test_what_a_script_takes_out_of_an_error_is_derived(
         ({"structuredContent": {"result": "x"}, "content": [{"type": "text", "text": "x"}]}, [{"result": "x"}]),
         ({"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, {"text": "b"}]}]}, ["a", "b"]),
         ({"completion": {"values": ["a"]}, "_meta": {"b": "c"}}, {"completion": {"values": ["a"]}}),
+        ({"status": "completed", "result": {"content": [{"type": "text", "text": "a"}]}}, ["a"]),
         ({"content": "not a list"}, ["not a list"]),
         ({"content": [{"type": "image", "data": "…"}, None, 7]}, []),
     ],
 )
 def test_a_result_is_read_as_data_without_what_it_repeats(body: JsonObject, value: Any) -> None:
     assert matching.value_of(body) == value
+
+
+async def test_a_list_of_definitions_asks_for_nothing(offer: Offer, open_gateway: OpenGateway) -> None:
+    """They are pinned and linted, and each of them says what its tool does."""
+    async with open_gateway({"m": offer(SEND, READ)}, policy={"flow": "ask"}, unprefixed=True) as gateway:
+        person = Person(yes)
+        listed = await gateway.verbs.pass_on("tools/list", {"x": 1}, person)
+        assert [tool["name"] for tool in listed["tools"]] == ["send", "read"]
+        await call(gateway, person, "m.send", to="ann")
+        assert person.heard == []
 
 
 def test_what_is_read_of_one_result_is_bounded() -> None:

@@ -115,7 +115,8 @@ async def _follow(flow: Flow, request: Request, inner: Handler) -> Result:
         flow.observe(request, error, flow.read(request, error))
         raise
     body = result.body
-    if body.get("resultType") != "input_required":  # what a server asks of the user is no answer
+    is_question = body.get("resultType") == "input_required"  # for the user
+    if not is_question and not request.method.endswith("/list"):  # definitions are pinned and linted
         text = await asyncio.to_thread(flow.read, request, body) if weighs_over(body) else flow.read(request, body)
         flow.observe(request, body, text)
     return result

@@ -96,8 +96,13 @@ def value_of(body: JsonObject) -> Any:
     values = [] if structured is None else [structured]
     parts = [body[name] for name in _PARTS if name in body]
     values += [value for part in parts for value in _values(part) if value not in known]
-    if structured is None and not parts:  # the answer to another method
-        return {name: part for name, part in body.items() if name != "_meta"}
+    if structured is None and not parts:  # of a task, or the answer to another method
+        inner = body.get("result")
+        return (
+            value_of(as_object(inner))
+            if isinstance(inner, dict)
+            else {name: part for name, part in body.items() if name != "_meta"}
+        )
     return [{"message": value} for value in values] if body.get("isError") else values
 
 

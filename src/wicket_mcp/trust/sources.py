@@ -142,7 +142,7 @@ def _statements(body: JsonObject) -> Iterator[JsonObject]:
     """What a result says about its data, as a whole and in its parts; none takes back what another says."""
     meta = as_object(body.get("_meta"))
     yield from (meta, as_object(meta.get(META_TRUST)), as_object(body.get("annotations")))
-    for name in ("content", "contents", "messages", "resource"):
+    for name in ("content", "contents", "messages", "resource", "result"):
         part = body.get(name)
         for block in as_list(part) if isinstance(part, list) else (part,):
             if isinstance(block, dict):
