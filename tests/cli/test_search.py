@@ -7,7 +7,7 @@ import pytest
 from msgspec import convert
 
 from tests.cli.shell import Shell
-from tests.conftest import PEERS, peer
+from tests.conftest import PEERS, peer, replay
 from wicket_mcp import Gateway
 from wicket_mcp.cli.catalog import describe_score
 from wicket_mcp.codec import encode
@@ -83,3 +83,12 @@ async def test_servers_that_were_added_at_run_time_are_searched_too(shell: Shell
     async with Gateway.open(config) as gateway:
         await gateway.registry.managed.register(added, LOCAL)
     assert "late.echo" in found(shell, "echo a message")
+
+
+def test_a_deprecated_tool_ranks_below_its_successor_and_says_so(shell: Shell) -> None:
+    (shell.cwd / ".mcp.json").write_bytes(encode({"mcpServers": {"files": replay("filesystem")}}))
+    for query in ("read a file", "read the complete contents of a file as text", "read file notes.txt"):
+        hits = shell.run("search", query, "--limit", "20", "--json").json["hits"]
+        order = [hit["key"] for hit in hits]
+        assert order.index("files.read_text_file") < order.index("files.read_file"), query
+    assert "DEPRECATED: Use read_text_file" in shell.run("search", "read a file", "--limit", "20").out

@@ -144,19 +144,22 @@ def test_nothing_is_cut_at_80_columns_nor_at_50(shell: Shell, columns: int) -> N
     (shell.cwd / ".mcp.json").write_bytes(encode({"mcpServers": servers}))
     shell.write(".cursor/mcp.json", encode({"mcpServers": {long_name: peer("Echo"), "other": peer("Echo")}}).decode())
     typed = {
-        "servers": (long_name, "SOME_RATHER_LONG_NAME_OF_A_KEY"),
-        "doctor": (long_name, "export SOME_RATHER_LONG_NAME_OF_A_KEY=…"),
-        "import": (long_name, "cursor", str(shell.home / ".cursor" / "mcp.json"), "wicket import claude-code"),
-        "tools": (f"{long_name}.echo",),
-        "status": (str(shell.cwd / ".mcp.json"),),
+        ("servers",): (long_name, "SOME_RATHER_LONG_NAME_OF_A_KEY"),
+        ("doctor",): (long_name, "export SOME_RATHER_LONG_NAME_OF_A_KEY=…"),
+        ("import",): (long_name, "cursor", str(shell.home / ".cursor" / "mcp.json"), "wicket import claude-code"),
+        ("tools",): (f"{long_name}.echo",),
+        ("status",): (str(shell.cwd / ".mcp.json"),),
+        ("search", "echo the message"): (f"{long_name}.echo", "SOME_RATHER_LONG_NAME_OF_A_KEY"),
+        ("describe", f"{long_name}.echo"): (f"{long_name}.echo", "message"),
     }
     for verb, texts in typed.items():
-        shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shell.type(verb, columns=columns).out)
+        shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shell.type(*verb, columns=columns).out)
         for text in texts:
             assert text in shown, (verb, shown)
         assert "…" not in re.sub("[=-]…", "", shown), (verb, shown)
         wide = [line for line in shown.splitlines() if len(line) > columns]
-        kept = [line for line in wide if "/" not in line and "fix:" not in line and "    | " not in line]
+        whole = ("/", "fix:", "    | ", "wicket call ")  # to be typed or copied
+        kept = [line for line in wide if not any(part in line for part in whole)]
         assert not kept, (verb, kept)
 
 

@@ -98,6 +98,23 @@ def test_a_take_over_by_uvx_names_uvx_and_nothing_in_its_cache(wheel: Path, tmp_
     assert "archive-v0" not in file.read_text()
 
 
+def test_pipx_installs_the_wheel_as_a_command(wheel: Path, tmp_path: Path) -> None:
+    uvx = Path(sys.executable).with_name("uvx")
+    places = {
+        "PIPX_HOME": str(tmp_path / "pipx"),
+        "PIPX_BIN_DIR": str(tmp_path / "bin"),
+        "PIPX_MAN_DIR": str(tmp_path / "man"),
+    }
+    command = (uvx, "pipx", "install", "--python", sys.executable, wheel)
+    environ = {**os.environ, **places}
+    done = subprocess.run(command, env=environ, cwd=tmp_path, capture_output=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    file = tmp_path / "mcp.json"
+    file.write_bytes(encode({"mcpServers": {"echo": peer("Echo")}}))
+    answer = _run(tmp_path / "bin" / "wicket", "call", "echo.echo", "message=hello", "-c", file, cwd=tmp_path)
+    assert "hello" in answer
+
+
 def test_a_checkout_runs_without_being_installed(tmp_path: Path) -> None:
     uvx = Path(sys.executable).with_name("uvx")
     file = tmp_path / "mcp.json"

@@ -182,3 +182,41 @@ async def test_a_server_that_keeps_failing_is_logged_once_for_each_change_of_sta
         "server 'x' failed 3 times in a",
     ]
     assert not [record for record in caplog.records if "<Upstream" in record.getMessage()]
+
+
+def counting_starts(file: Path, **options: Any) -> Server:
+    """A healthy server that adds a line to a file whenever it is started."""
+    server = peer("Echo")
+    script = f'echo started >> "{file}"; exec "$@"'
+    return {"command": "/bin/sh", "args": ["-c", script, "sh", server["command"], *server["args"]], **options}
+
+
+async def test_a_server_is_started_once_however_many_ask_for_it(open_gateway: OpenGateway, tmp_path: Path) -> None:
+    file = tmp_path / "starts"
+    async with open_gateway({"one": counting_starts(file)}) as gateway:
+        asked = [echo(gateway, "one") for _ in range(20)]
+        await asyncio.gather(gateway.search("echo the message"), gateway.tools(), gateway.servers(), *asked)
+        await gateway.search("echo again")
+    assert file.read_text().splitlines() == ["started"]
+
+
+async def test_a_server_without_its_variable_is_never_started(open_gateway: OpenGateway, tmp_path: Path) -> None:
+    file = tmp_path / "starts"
+    servers = {"keyless": counting_starts(file, env={"KEY": "${NOT_SET_ANYWHERE}"})}
+    async with open_gateway(servers) as gateway:
+        for _ in range(3):
+            await gateway.search("echo the message")
+            with pytest.raises(WicketError, match="NOT_SET_ANYWHERE"):
+                await gateway.call("keyless.echo", {"message": "hello"})
+    assert not file.exists()
+
+
+async def test_the_starts_of_a_server_that_cannot_start_do_not_follow_every_question(
+    open_gateway: OpenGateway, tmp_path: Path
+) -> None:
+    file = tmp_path / "starts"
+    broken = {"command": "/bin/sh", "args": ["-c", f'echo started >> "{file}"; exit 3']}
+    async with open_gateway({"broken": broken}) as gateway:
+        for number in range(30):
+            await gateway.search(f"echo message {number}")
+    assert len(file.read_text().splitlines()) <= 3

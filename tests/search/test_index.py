@@ -101,6 +101,18 @@ def test_an_explanation_adds_up_to_the_score(index: SearchIndex) -> None:
             assert abs(sum(why.fields.values()) - why.letters) < 1e-5
 
 
+def test_the_successor_that_a_deprecated_tool_names_takes_its_place() -> None:
+    old = Tool("disk", "read_file", {"description": "Read a file. DEPRECATED: use fetch-content instead."})
+    new = Tool("disk", "fetch-content", {"description": "The words that lie somewhere on the disk."})
+    index = SearchIndex.build([Listing("disk", tools=(old, new))])
+    answer = index.search("read a file")
+    assert [hit.tool.name for hit in answer.hits] == ["fetch-content", "read_file"]
+    for hit in answer.hits:
+        why = index.explain("read a file", hit.tool)
+        assert (why.deprecated > 0) == (hit.tool is new)
+        assert abs(why.score - hit.score) < 1e-5
+
+
 def test_an_explanation_says_what_a_deprecated_tool_loses() -> None:
     tools = (Tool("disk", "read", {"description": "Read a file. DEPRECATED: use open."}),)
     index = SearchIndex.build([Listing("disk", tools=tools)])

@@ -35,7 +35,7 @@ class Explanation(msgspec.Struct, frozen=True):
     named: float
     """The part from the server's name in the query."""
     deprecated: float
-    """The penalty for a deprecated tool, as a negative number."""
+    """The penalty for a deprecated tool, as a negative number; for its successor, what it is raised by."""
     intent: float
     """What the query's verb or negation adds or takes away."""
     score: float

@@ -3,9 +3,8 @@
 from collections.abc import Collection, Mapping
 
 from wicket_mcp.model import Listing, Tool
-from wicket_mcp.schema.descriptions import deprecation
 from wicket_mcp.search.answer import Explanation
-from wicket_mcp.search.choice import DEPRECATED, prior
+from wicket_mcp.search.choice import prior
 from wicket_mcp.search.features import Features
 from wicket_mcp.search.fields import tool_text
 from wicket_mcp.search.ranker import PART, Scores
@@ -23,6 +22,7 @@ def explain(
     favourites: Collection[str],
     learned: float = 0.0,
     named: float = 0.0,
+    deprecated: float = 0.0,
 ) -> Explanation:
     text = tool_text(tool, listing)
     query_features = Features().add(words(query))
@@ -42,7 +42,6 @@ def explain(
     scale = scores.scale
     whole = (letters + meaning) / scale
     added = prior(tool.key, usage, favourites)
-    lost = -DEPRECATED if deprecation(tool.description) else 0.0
     share = (1 / (1 + PART)) if len(scores.by_part) else 1.0
     moved = float(scores.moved[position])
     remainder = (
@@ -57,8 +56,8 @@ def explain(
         usage=added,
         learned=learned,
         named=named,
-        deprecated=lost,
-        score=float(scores.fit[position]) + added + learned + named + lost,
+        deprecated=deprecated,
+        score=float(scores.fit[position]) + added + learned + named + deprecated,
         fields={name: value / scale * share for name, value in sorted(shares.items(), key=lambda item: -item[1])},
         words=tuple(dict.fromkeys(w for w in words(query) if w not in STOP and stem(w) in tool_stems)),
     )

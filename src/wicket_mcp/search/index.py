@@ -4,6 +4,7 @@ Adding or removing a server creates a new index that shares every other segment.
 search, so that a process that never searches never imports numpy. `search` filters, then ranks.
 """
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from wicket_mcp.search.ranker import Scores
 
 _REMEMBERED = 256
+_STATEMENT = 300  # characters of what a tool says about being deprecated
+_NAME = re.compile(r"[\w-]+")
 
 
 class SearchIndex:
@@ -93,8 +96,24 @@ class SearchIndex:
         return {tool.key: position for position, tool in enumerate(self._tools)}
 
     @cached_property
-    def _deprecated(self) -> list[int]:
-        return [position for position, tool in enumerate(self._tools) if deprecation(tool.description)]
+    def _deprecated(self) -> dict[int, int | None]:
+        """The deprecated tools by position, each with the position of the tool that it names as its successor."""
+        found: dict[int, int | None] = {}
+        for position, tool in enumerate(self._tools):
+            if statement := deprecation(tool.description, _STATEMENT):
+                named = (self._places.get(f"{tool.server}.{name}") for name in _NAME.findall(statement))
+                found[position] = next((other for other in named if other not in (None, position)), None)
+        return found
+
+    def _demote(self, fit: "NDArray[np.float32]") -> dict[int, float]:
+        """What a deprecated tool loses, by position, and what its successor gains, which serves whatever it did."""
+        from wicket_mcp.search.choice import DEPRECATED  # noqa: PLC0415  (imports numpy)
+
+        moves = dict.fromkeys(self._deprecated, -DEPRECATED)
+        for position, successor in self._deprecated.items():
+            if successor is not None and successor not in self._deprecated:
+                moves[successor] = max(moves.get(successor, 0.0), float(fit[position] - fit[successor]))
+        return moves
 
     @cached_property
     def _matrix(self) -> "Matrix":
@@ -140,7 +159,7 @@ class SearchIndex:
         """
         if not self._tools:
             return Answer((), confident=False, unmentioned=tuple(dict.fromkeys(products(query[:MAX_QUERY]))))
-        from wicket_mcp.search.choice import DEPRECATED, Choice, prior  # noqa: PLC0415  (imports numpy)
+        from wicket_mcp.search.choice import Choice, prior  # noqa: PLC0415  (imports numpy)
         from wicket_mcp.search.ranker import score  # noqa: PLC0415  (imports numpy)
 
         original, query = self._read(query)
@@ -151,8 +170,8 @@ class SearchIndex:
             for key in {*(usage or {}), *favourites, *lifts}
             if key in self._places
         }
-        for position in self._deprecated:
-            added[position] = added.get(position, 0.0) - DEPRECATED
+        for position, change in self._demote(scores.fit).items():
+            added[position] = added.get(position, 0.0) + change
         for server, gain in self._naming.gains(query).items():
             for position in self._positions[server] if gain else ():
                 added[position] = added.get(position, 0.0) + gain
@@ -248,5 +267,6 @@ class SearchIndex:
         scores = self._weigh_intent(query, score(self._matrix, query, self._model, original=original))
         listing = self._parts[tool.server][0]
         learned = (lifts or {}).get(tool.key, 0.0)
-        named = self._naming.gains(query).get(tool.server, 0.0)
-        return explain(scores, self._places[tool.key], tool, listing, query, usage or {}, favourites, learned, named)
+        named, position = self._naming.gains(query).get(tool.server, 0.0), self._places[tool.key]
+        demoted = self._demote(scores.fit).get(position, 0.0)
+        return explain(scores, position, tool, listing, query, usage or {}, favourites, learned, named, demoted)
