@@ -625,16 +625,18 @@ extensions:
     available_tools: []
 """,
     )
+    refused = shell.run("import", "goose", "--take-over")
+    assert (refused.code, "by hand" in refused.err) == (2, True)
+    assert not shell.config.exists(), "what is refused changes nothing"
     done = shell.run("import", "goose")
     assert done.code == 0, done.err
+    assert "--take-over" not in done.err, "what would be refused is not suggested"
     assert "'developer' is left out: it is part of the client itself." in done.err
     github, docs = load(shell.config).servers
     assert (github.command, github.args, github.timeout) == ("npx", ("-y", "github-mcp"), 300)
     assert github.env == {"GITHUB_TOKEN": "${env:GITHUB_TOKEN}"}
     assert (github.allowed_tools, docs.allowed_tools) == (("get_issue",), ("*",))
     assert (docs.url, docs.transport, docs.enabled) == ("https://docs.example/mcp", "http", False)
-    refused = shell.run("import", "goose", "--take-over")
-    assert (refused.code, "by hand" in refused.err) == (2, True)
 
 
 def test_a_wrong_value_in_one_entry_costs_that_entry_with_a_word(shell: Shell) -> None:

@@ -48,6 +48,7 @@ def import_servers(
     """
     from wicket_mcp.config.edit import import_plan
     from wicket_mcp.config.edit.client_entries import read_any
+    from wicket_mcp.config.edit.take_over import check_changeable
     from wicket_mcp.config.edit.wicket_toml import find_target
     from wicket_mcp.config.read.client_files import CLIENTS, folders
 
@@ -63,6 +64,8 @@ def import_servers(
         _show_restored(restored, source, json=json)
         return
     files = import_plan.read_files(places) if client else [read_any(Path(source).expanduser())]
+    if take_over:
+        check_changeable(files)
     path = find_target(config)
     with keep_trust(path):
         imported = import_plan.import_servers(files, path, dry_run=dry_run)
@@ -216,6 +219,8 @@ def describe_start(server: "ServerConfig") -> str:
 def _show_taken_over(
     replaced: list[tuple[Path, Path]], files: "list[ClientEntries]", source: str, *, requested: bool, dry_run: bool
 ) -> None:
+    from wicket_mcp.config.edit.take_over import is_changeable
+
     for path, backup in replaced:
         say(f"{path} now starts only Wicket; its old content is in {backup.name}.")
         say(f"To undo: wicket import {source} --undo")
@@ -226,7 +231,7 @@ def _show_taken_over(
             say(f"{path} would be rewritten to start only Wicket; a copy would be kept beside it.")
     elif requested:
         note("Nothing to take over: the client has no servers besides Wicket.")
-    elif not requested and any(file.entries for file in files):
+    elif not requested and any(file.entries and is_changeable(file) for file in files):
         note(f"To connect the client only to Wicket: wicket import {source} --take-over")
 
 

@@ -80,7 +80,9 @@ class Registry:
         index = await self.index()
         record = index.get(name)
         if record is None:
-            raise UnknownName("server", name, nearest(name, index.ids.values()), hint="Search the registry for it.")
+            raise UnknownName(
+                "server", name, nearest(name, index.ids.values()), hint="Search for it: wicket registry search WORDS"
+            )
         return record
 
     async def publish(self, body: Any, principal: Principal, *, origin: str = "published") -> StoredRecord:

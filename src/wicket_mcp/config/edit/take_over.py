@@ -72,13 +72,26 @@ def undo(path: Path, sections: Iterable[Section]) -> Path | None:
     return copies[-1]
 
 
+def is_changeable(file: ClientEntries) -> bool:
+    """Whether we can change this kind of file."""
+    return file.section is not None and file.syntax != "yaml"
+
+
+def check_changeable(files: Iterable[ClientEntries]) -> None:
+    """Raises ConfigError for a file with servers that we cannot change."""
+    for file in files:
+        if file.entries and not is_changeable(file):
+            raise ConfigError(
+                "lists its servers in a way that Wicket cannot change.",
+                file=str(file.path),
+                hint="Import them without --take-over, then replace them by hand: "
+                "'wicket serve --http --print-clients' prints what to paste.",
+            )
+
+
 def _replace_entries(text: str, file: ClientEntries, new: Mapping[str, Any]) -> str:
-    if file.section is None or file.syntax == "yaml":
-        raise ConfigError(
-            "lists its servers in a way that Wicket cannot change.",
-            file=str(file.path),
-            hint="Add Wicket to it by hand: 'wicket serve --http --print-clients' prints what to paste.",
-        )
+    check_changeable([file])
+    assert file.section is not None  # noqa: S101  (just checked)
     leaving = [item.key for item in file.entries]
     if file.syntax == "toml":
         return _replace_toml(text, file.section, leaving, new, file.path)
