@@ -98,12 +98,12 @@ class SearchIndex:
     @cached_property
     def _deprecated(self) -> dict[int, int | None]:
         """The deprecated tools by position, each with the position of the tool that it names as its successor."""
-        found: dict[int, int | None] = {}
+        successors: dict[int, int | None] = {}
         for position, tool in enumerate(self._tools):
             if statement := deprecation(tool.description, _STATEMENT):
                 named = (self._places.get(f"{tool.server}.{name}") for name in _NAME.findall(statement))
-                found[position] = next((other for other in named if other not in (None, position)), None)
-        return found
+                successors[position] = next((other for other in named if other not in (None, position)), None)
+        return successors
 
     def _demote(self, fit: "NDArray[np.float32]") -> dict[int, float]:
         """What a deprecated tool loses, by position, and what its successor gains, which serves whatever it did."""
