@@ -514,7 +514,7 @@ def test_what_the_client_asked_for_approved_or_handed_on_is_not_lost_without_a_w
 def test_settings_that_wicket_has_no_option_for_are_named_and_choices_of_tools_are_kept(shell: Shell) -> None:
     entries = {
         "one": {"type": "local", "command": "one", "args": [], "tools": ["read", "list"]},
-        "every": {"type": "local", "command": "every", "args": [], "tools": ["*"]},
+        "every": {"type": "local", "command": "every", "args": [], "tools": ["*"], "changed": "tell"},
         "web": {
             "url": "https://example.com/mcp",
             "headersHelper": "/bin/token",
@@ -529,6 +529,7 @@ def test_settings_that_wicket_has_no_option_for_are_named_and_choices_of_tools_a
     assert "'web': headersHelper, oauth is not taken over, because Wicket has no such option" in done.err
     assert "'approved': tools is not taken over, because" in done.err
     assert done.err.count("no such option") == 2
+    assert done.err.count("changed of 'every' has no effect in this file. Set it in a wicket.toml") == 1
     chosen = {server.name: server.allowed_tools for server in load(shell.config).servers}
     assert chosen == {"one": ("read", "list"), "every": ("*",), "web": ("*",), "approved": ("*",)}
 

@@ -398,5 +398,5 @@ def test_an_option_of_ours_in_another_programs_file_is_named_with_its_line(
     text: str, lines: list[tuple[int, str]]
 ) -> None:
     notes = formats.parse(text, "/p/.mcp.json").notes
-    rest = "has no effect here: it is an option of wicket.toml. To use it: wicket import /p/.mcp.json"
+    rest = "has no effect in this file. Set it in a wicket.toml: wicket import /p/.mcp.json makes one."
     assert list(notes) == [f"/p/.mcp.json:{line}: {what} {rest}" for line, what in lines]

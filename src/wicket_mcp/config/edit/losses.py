@@ -69,10 +69,8 @@ def describe_approvals(name: str, entry: Mapping[str, Any]) -> Iterator[str]:
 
 def describe_unknown(name: str, entry: Mapping[str, Any]) -> Iterator[str]:
     """A note about the other settings that mean something to the client and nothing to Wicket."""
-    own = own_options(entry)
-    if own:
-        yield f"'{name}': {', '.join(own)} is not taken over: set it under [servers.{name}] in wicket.toml."
-    keys = [key for key in unknown_keys(entry) if key not in (*_APPROVALS, *own)]
+    named_already = (*_APPROVALS, *own_options(entry))  # in the notes about the approvals, and about the file
+    keys = [key for key in unknown_keys(entry) if key not in named_already]
     if keys:
         yield f"'{name}': {', '.join(keys)} is not taken over, because Wicket has no such option. Check what it did."
 

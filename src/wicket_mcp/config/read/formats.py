@@ -115,4 +115,4 @@ def _name_ineffective(outline: layouts.Outline, document: syntax.Document, file:
         listed.append((("policy",), "policy"))
     for path, option in listed:
         where = ":".join(str(part) for part in (file, document.line(path)) if part)
-        yield f"{where}: {option} has no effect here: it is an option of wicket.toml. To use it: wicket import {file}"
+        yield f"{where}: {option} has no effect in this file. Set it in a wicket.toml: wicket import {file} makes one."
