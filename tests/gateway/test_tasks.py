@@ -13,7 +13,8 @@ from tests.conftest import PEERS, ROOT, OpenGateway, Server, peer
 from tests.eras.child import serving
 from tests.gateway.extensions_document import shows
 from tests.gateway.serving import META, Raw, raw_client, serve_http
-from tests.peers.counting_servers import KeepsTasks
+from tests.peers.counting_servers import UNKNOWN, KeepsTasks
+from tests.peers.mirror_server import KEPT, MIRROR, SAY
 from wicket_mcp.app import Gateway
 from wicket_mcp.extensions import TASKS
 from wicket_mcp.model import LOCAL
@@ -184,6 +185,66 @@ async def test_a_task_that_a_modern_client_has_of_a_legacy_server_survives_a_res
             server.finish.set()
             assert (await at.settle(number, "completed"))["result"]["content"][0]["text"] == "done"
         assert (server.executed, server.cancelled) == (["job"], [])
+
+
+@shows("tasks", "after a restart of Wicket", clients="legacy", servers="legacy with tasks, over HTTP")
+async def test_a_task_that_a_legacy_client_has_of_a_legacy_server_survives_a_restart_too(
+    open_gateway: OpenGateway,
+) -> None:
+    async with KeepsTasks() as server:
+        async with house(open_gateway, {"x": {"url": server.url}}, "flat") as at:
+            await at.gateway.tools()
+            client, _ = await shake_hands(at)
+            number = (await client.ask("tools/call", {"name": "x__job", "task": {}}))["task"]["taskId"]
+            while not any(request.rpc_method == "tasks/get" for request in server.received):
+                await asyncio.sleep(0)  # the server's task is known, and followed
+        async with house(open_gateway, {"x": {"url": server.url}}, "flat") as at:
+            client, _ = await shake_hands(at)
+            assert (await client.ask("tasks/get", {"taskId": number}))["status"] == "working"
+            server.finish.set()
+            result = await client.ask("tasks/result", {"taskId": number})
+            assert result["content"][0]["text"] == "done"
+        assert (server.executed, server.cancelled) == (["job"], [])
+
+
+@shows("any", "unknown fields of tasks and their results", clients="both", servers="legacy with tasks")
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+async def test_unknown_fields_of_a_legacy_servers_task_pass(open_gateway: OpenGateway, era: str) -> None:
+    async with (
+        KeepsTasks() as server,
+        house(open_gateway, {"x": {"url": server.url}}, "flat", promote_after=0.0) as at,
+    ):
+        await at.gateway.tools()
+        client, _ = await shake_hands(at)
+        ask = client.ask if era == "legacy" else at.ask
+        call: dict[str, Any] = {"name": "x__job", "arguments": {}, **({"task": {}} if era == "legacy" else {})}
+        created = await ask("tools/call", call)
+        about = {"taskId": created.get("task", created)["taskId"]}
+        while "com.example/kept" not in (task := await ask("tasks/get", about)):
+            pass  # the server has not named its task yet
+        assert task["com.example/kept"] == UNKNOWN["com.example/kept"]
+        assert task["_meta"]["com.example/mark"] == 2
+        server.finish.set()
+        if era == "legacy":
+            result = await ask("tasks/result", about)
+        else:
+            result = (await at.settle(about["taskId"], "completed"))["result"]
+        assert result["com.example/kept"] == UNKNOWN["com.example/kept"]
+        assert result["_meta"]["com.example/mark"] == 2
+
+
+@shows("any", "unknown fields of tasks", clients="legacy", servers="modern")
+async def test_unknown_fields_of_a_modern_servers_task_reach_a_legacy_client(open_gateway: OpenGateway) -> None:
+    async with house(open_gateway, {"x": MIRROR("modern")}, "flat") as at:
+        await at.gateway.tools()
+        client, _ = await shake_hands(at)
+        say = {SAY: {"task": True, "inner": KEPT}}
+        created = await client.ask("tools/call", {"name": "x__mirror", "arguments": {}, "task": {}, **say})
+        about = {"taskId": created["task"]["taskId"]}
+        ((key, value),) = KEPT.items()
+        while (task := await client.ask("tasks/get", about)).get(key) != value:
+            assert task["status"] == "working"  # its server has not named it yet
+        assert (await client.ask("tasks/cancel", about))["status"] == "cancelled"
 
 
 # Servers without tasks, which Wicket keeps for them

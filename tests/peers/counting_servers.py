@@ -17,6 +17,9 @@ ECHO = {
 }
 
 
+UNKNOWN: dict[str, Any] = {"com.example/kept": {"deep": [1]}, "_meta": {"com.example/mark": 2}}
+
+
 class CountingServer(HttpPeer):
     """A healthy one."""
 
@@ -289,7 +292,7 @@ class AsksNewcomersToWaitOverSse(CountingSse):
 
 class KeepsTasks(CountingServer):
     """Its tool can only be called as a task (2025-11-25), which ends when `finish` is set, in whatever session it is
-    asked about.
+    asked about. Its tasks and their result have fields that nobody knows.
     """
 
     def __init__(self) -> None:
@@ -309,9 +312,9 @@ class KeepsTasks(CountingServer):
         task = {"taskId": "t", "status": "completed" if self.finish.is_set() else "working", "ttl": 60_000}
         task |= {"createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z", "pollInterval": 20}
         results: dict[str, Any] = {
-            "tools/call": {"task": task},
-            "tasks/get": task,
-            "tasks/result": {"content": [{"type": "text", "text": "done"}]},
+            "tools/call": {"task": task | UNKNOWN},
+            "tasks/get": task | UNKNOWN,
+            "tasks/result": {"content": [{"type": "text", "text": "done"}]} | UNKNOWN,
             "tasks/cancel": task,
         }
         if method == "tools/call":

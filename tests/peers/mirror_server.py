@@ -52,6 +52,7 @@ class Mirror:
         self.modern = era == "modern"
         self.beside = beside
         self.listening: Any = None
+        self.of_task: Message = {}
 
     def run(self) -> None:
         while message := self.receive():
@@ -141,9 +142,10 @@ class Mirror:
     def body(self, method: str, params: Message, inner: Message) -> Message | None:
         text = {"type": "text", "text": "x", **inner}
         if method == "tools/call" and params.get(SAY, {}).get("task"):
+            self.of_task = inner
             return {"resultType": "task", **self.task(inner)}
         if method in ("tasks/get", "tasks/update", "tasks/cancel"):
-            return self.task(inner)
+            return self.task(inner if SAY in params else self.of_task)
         bodies: Message = {
             "tools/call": {"content": [text]},
             "resources/read": {"contents": [{"uri": params.get("uri"), "text": "x", **inner}]},

@@ -142,4 +142,4 @@ async def _wait(inner: Handler, request: Request, created: JsonObject) -> JsonOb
     async def answer(method: str, params: JsonObject) -> JsonObject:
         return await ask(request.caller, request.server, method, params)
 
-    return await wait_for_task(request.server, created, _sender(inner, request), answer)
+    return await wait_for_task(request.server, created, _sender(inner, request), answer, followed)

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from wicket_mcp.errors import Crashed, Refused, WicketError
-from wicket_mcp.model import JsonObject, as_object, as_text
+from wicket_mcp.model import META_SERVER_INFO, JsonObject, as_object, as_text
 from wicket_mcp.tasks import run_uninterrupted
 
 Send = Callable[[str, JsonObject], Awaitable[JsonObject]]
@@ -24,16 +24,28 @@ class Followed(msgspec.Struct):
     server: str = ""
     created: JsonObject = msgspec.field(default_factory=dict[str, Any])
     """The server's answer to the call, in its era's format."""
+    latest: JsonObject = msgspec.field(default_factory=dict[str, Any])
+    """What the server said last about its task."""
     abandoned: bool = False
     """Wicket stops, and the server's task should continue without it."""
     on_known: Callable[[], None] | None = None
 
     def know(self, server: str, created: JsonObject) -> None:
-        self.server, self.created = server, created
+        self.server, self.created, self.latest = server, created, {}
         if self.on_known is not None:
             self.on_known()
 
+    def unknown_fields(self) -> JsonObject:
+        """What the server's task has that Wicket does not know."""
+        state = self.latest or as_object(self.created.get("task")) or self.created
+        fields = {name: value for name, value in state.items() if name not in _KNOWN}
+        meta = {name: v for name, v in as_object(state.get("_meta")).items() if name not in (META_SERVER_INFO, RELATED)}
+        return {**fields, "_meta": meta} if meta else fields
 
+
+_KNOWN = frozenset({"taskId", "status", "statusMessage", "createdAt", "lastUpdatedAt", "ttl", "ttlMs"}) | {
+    *("pollInterval", "pollIntervalMs", "result", "error", "inputRequests", "resultType", "_meta"),
+}
 POLL = 1.0  # seconds between two polls, unless the server sets another interval
 SHORTEST_POLL, LONGEST_POLL = 0.02, 30.0
 LEGACY_TTL_MS = 3_600_000
@@ -42,8 +54,13 @@ RELATED = "io.modelcontextprotocol/related-task"
 _PAST = ("completed", "failed", "cancelled")
 
 
-async def wait_for_task(server: str, created: JsonObject, send: Send, ask: Ask) -> JsonObject:
-    """The plain result. Raises Refused for a task that failed, Crashed for one that was cancelled by the server."""
+async def wait_for_task(
+    server: str, created: JsonObject, send: Send, ask: Ask, followed: Followed | None = None
+) -> JsonObject:
+    """The plain result. Raises Refused for a task that failed, Crashed for one that was cancelled by the server.
+
+    `followed` learns what the server says on the way.
+    """
     legacy = isinstance(created.get("task"), dict)
     task = as_object(created["task"]) if legacy else created
     number = as_text(task.get("taskId"))
@@ -56,6 +73,8 @@ async def wait_for_task(server: str, created: JsonObject, send: Send, ask: Ask) 
             else:
                 await asyncio.sleep(_pause(task))
             task = await send("tasks/get", {"taskId": number})
+            if followed is not None:
+                followed.latest = task
         return await _take_result(server, task, number, send, legacy=legacy)
     except asyncio.CancelledError:
         await run_uninterrupted(cancel_task(number, send))

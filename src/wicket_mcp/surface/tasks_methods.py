@@ -79,7 +79,7 @@ async def call_modern(protocol: "Protocol", request: "Request", begin: Begin) ->
             if body.get("resultType") != "task":
                 return body
             send = _sender(protocol, request, followed)
-            return _for_client(protocol, request.caller, await wait_for_task("", body, send, task.ask))
+            return _for_client(protocol, request.caller, await wait_for_task("", body, send, task.ask, followed))
         finally:
             await starting.close()
 
@@ -305,7 +305,8 @@ def _take_up(protocol: "Protocol", caller: Caller, task: LocalTask) -> None:
         return await protocol.verbs.follow(method, {**params, "taskId": sealed}, behalf, unmetered=True)
 
     async def work(task: LocalTask) -> JsonObject:
-        return _for_client(protocol, behalf, await wait_for_task(followed.server, followed.created, send, task.ask))
+        body = await wait_for_task(followed.server, followed.created, send, task.ask, followed)
+        return _for_client(protocol, behalf, body)
 
     protocol.tasks.resume(task, work)
 
@@ -350,6 +351,7 @@ def _unknown() -> RpcProblem:
 
 def _modern(protocol: "Protocol", task: LocalTask) -> JsonObject:
     return {
+        **task.followed.unknown_fields(),
         "taskId": protocol.verbs.task_ids.seal("", task.id, task.principal),
         "status": task.status,
         "createdAt": _time(task.created_at),
