@@ -228,7 +228,9 @@ class Replicas:
 
     async def _find_result(self, handle: str, principal: Principal) -> StoredResult | None:
         """A result that is not in the store, or whose store does not answer: another member may have it in memory."""
-        others = [member for member in self.members.all.values() if member.id != self.me] if self.members else []
+        # Also those that have only lost the database: we may have seen that just before we lost it ourselves.
+        members = {**self.members.suspects, **self.members.all} if self.members else {}
+        others = [member for member in members.values() if member.id != self.me]
         path = f"{RESULTS}{quote(handle)}"
         for answer in await asyncio.gather(
             *(self.relay.fetch(member, path, principal, FIND_WITHIN) for member in others)

@@ -1,17 +1,36 @@
 """Replicas on bad cables: notices of changes that do not arrive, and another replica that cannot be reached."""
 
 import asyncio
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
 
-from tests.cluster.house import Replica, replicas
+from tests.cluster.house import House, Replica, replicas
 from tests.cluster.keys import make_key, wicket
-from tests.cluster.test_replicas import HELLO, Legacy
+from tests.cluster.test_replicas import HELLO, Legacy, readiness
 from tests.conftest import peer
 from tests.gateway.serving import Raw
 from tests.peers.postgres import Postgres, free_port
 from tests.peers.tcp_proxy import Cable, DeafCable
+
+
+@asynccontextmanager
+async def on_cable(house: House, cable: Cable, address: str) -> AsyncGenerator[Replica]:
+    """Another replica, which reaches the database at `address` over the cable."""
+    first = house.replicas[0]
+    config = first.folder / "cable.toml"
+    port = address.rpartition(":")[2].partition("/")[0]
+    store = address.replace(f":{port}/", f":{cable.port}/") + "?sslmode=disable&gssencmode=disable"
+    config.write_text(first.config.read_text().replace(address, store))
+    replica = Replica(1, free_port(), first.folder, config, ())
+    await replica.start()
+    try:
+        yield replica
+    finally:
+        await replica.stop()
 
 
 async def test_a_notice_that_does_not_arrive_is_caught_by_looking(postgres: Postgres, tmp_path: Path) -> None:
@@ -21,12 +40,7 @@ async def test_a_notice_that_does_not_arrive_is_caught_by_looking(postgres: Post
         replicas(tmp_path, address, {"x": peer("Echo")}, count=1) as house,
         aiohttp.ClientSession() as http,
     ):
-        deaf = tmp_path / "deaf.toml"
-        store = address.replace(f":{postgres.port}/", f":{cable.port}/") + "?sslmode=disable&gssencmode=disable"
-        deaf.write_text(house.replicas[0].config.read_text().replace(address, store))
-        other = Replica(1, free_port(), tmp_path, deaf, ())
-        await other.start()
-        try:
+        async with on_cable(house, cable, address) as other:
             key = await asyncio.to_thread(make_key, tmp_path, "ann")
             raw = Raw(http, f"{other.address}/mcp")
 
@@ -41,8 +55,31 @@ async def test_a_notice_that_does_not_arrive_is_caught_by_looking(postgres: Post
                 while await status() != 401:
                     pass
             assert cable.events.count("swallowed") > before
-        finally:
-            await other.stop()
+
+
+async def test_a_result_of_a_replica_that_lost_the_database_is_read_at_another(
+    postgres: Postgres, tmp_path: Path
+) -> None:
+    address = postgres.database()
+    async with (
+        Cable(postgres.port) as cable,
+        replicas(tmp_path, address, {"x": peer("Echo", placement="each")}, count=1) as house,
+        aiohttp.ClientSession() as http,
+        on_cable(house, cable, address) as lost,
+    ):
+        called = {"name": "call_tool", "arguments": {"name": "x.big", "arguments": {"rows": 3000}}}
+        raw, other = Raw(http, f"{lost.address}/mcp"), Raw(http, f"{house.replicas[0].address}/mcp")
+        await raw.modern("tools/call", called)
+        await cable.pull()
+        _, body = await raw.modern("tools/call", called)
+        assert "kept in memory only" in json.dumps(body)
+        handle = body["result"]["_meta"]["wicket/result"]["id"]
+        async with asyncio.timeout(30):
+            while "The database cannot be reached" not in await readiness(http, lost):
+                pass  # the other one sees by now that it has lost its lock
+        read = {"name": "read_result", "arguments": {"id": handle, "path": "items[2999].name"}}
+        _, body = await other.modern("tools/call", read)
+        assert "row 2999" in json.dumps(body)
 
 
 async def test_a_restored_copy_of_a_session_does_not_outlive_the_end_of_the_session(

@@ -155,6 +155,9 @@ async def test_a_result_that_could_not_be_stored_is_read_at_every_replica(tmp_pa
         servers = {"x": peer("Echo", placement="each")}
         async with house(tmp_path, server.database(), count=2, servers=servers) as (house_, http):
             first, second = (Raw(http, f"{replica.address}/mcp") for replica in house_.replicas)
+            client = Legacy(http)
+            await client.ask(house_.replicas[0], "initialize", HELLO)
+            assert await client.echo(house_.replicas[1], "known") == "known"  # the second knows the first by now
             await first.modern("tools/call", called)
             await asyncio.to_thread(server.stop)
             _, body = await first.modern("tools/call", called)
