@@ -1,7 +1,8 @@
-"""A modern client listens at one replica, and hears of what happens through another, at a legacy server over HTTP."""
+"""Clients listen at one replica, and hear of what happens through another."""
 
 import asyncio
 import json
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ import aiohttp
 
 from tests.cluster.house import Replica, replicas
 from tests.gateway.serving import ACCEPT, META, TOKEN, Raw
+from tests.gateway.test_announcements import LISTENER, MODERN, ROUTE, SAID, TICK, poke
+from tests.gateway.test_extensions import extended
 from tests.peers.postgres import Postgres
 from tests.peers.watched_server import URI, WatchedServer
 
@@ -54,3 +57,30 @@ async def test_a_modern_subscription_at_a_legacy_server_hears_of_changes_through
         assert len(remote.sessions) > 1  # each replica has its own, and one of them subscribed
         assert len(remote.subscribed) == 1
         assert URI in uri
+
+
+async def test_what_a_server_announces_by_an_unknown_extension_reaches_the_clients_of_every_replica(
+    postgres: Postgres, tmp_path: Path
+) -> None:
+    """One replica runs the server, and tells the others who may hear it."""
+    async with (
+        replicas(tmp_path, postgres.database(), {"one": extended("modern", "one")}) as house,
+        aiohttp.ClientSession() as http,
+        asyncio.timeout(60),
+        AsyncExitStack() as streams,
+    ):
+        clients = [Raw(http, f"{replica.address}/mcp/flat") for replica in house.replicas]
+        params: dict[str, Any] = {"notifications": {}, "_meta": MODERN}
+        message: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params}
+        headers = {**HEADERS, "Mcp-Method": "subscriptions/listen"}
+        heard: list[aiohttp.ClientResponse] = []
+        for client in clients:
+            await client.modern("tools/call", {"name": "one__seen", "arguments": {}})  # now it is connected
+            stream = await streams.enter_async_context(http.post(client.address, json=message, headers=headers))
+            await hear(stream, "notifications/subscriptions/acknowledged")
+            heard.append(stream)
+        for client in clients:
+            await client.post(poke("modern"), ROUTE)
+            for stream in heard:
+                told = (await hear(stream, TICK))["params"]
+                assert told == {**SAID, "_meta": {**SAID["_meta"], LISTENER: 1}}
