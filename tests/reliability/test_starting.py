@@ -200,6 +200,23 @@ async def test_a_server_is_started_once_however_many_ask_for_it(open_gateway: Op
     assert file.read_text().splitlines() == ["started"]
 
 
+async def test_a_server_that_a_profile_does_not_show_is_not_started_by_it(
+    open_gateway: OpenGateway, tmp_path: Path
+) -> None:
+    shown, hidden = tmp_path / "shown", tmp_path / "hidden"
+    servers = {"shown": counting_starts(shown), "hidden": counting_starts(hidden)}
+    async with open_gateway(servers, profiles={"work": {"servers": ["shown"]}}) as gateway:
+        async with serve_http(gateway) as address, raw_client(f"{address}/p/work") as client:
+            for method in ("tools/list", "resources/list", "prompts/list", "resources/templates/list"):
+                _, body = await client.modern(method, {})
+                assert "result" in body, body
+            for name in ("find_tools", "call_tool"):
+                arguments = {"query": "echo"} if name == "find_tools" else {"name": "hidden.echo"}
+                _, body = await client.modern("tools/call", {"name": name, "arguments": arguments})
+        assert shown.read_text().splitlines() == ["started"]
+        assert not hidden.exists()
+
+
 async def test_a_server_without_its_variable_is_never_started(open_gateway: OpenGateway, tmp_path: Path) -> None:
     file = tmp_path / "starts"
     servers = {"keyless": counting_starts(file, env={"KEY": "${NOT_SET_ANYWHERE}"})}

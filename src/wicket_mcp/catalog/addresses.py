@@ -49,21 +49,21 @@ class Addresses:
     # Lists
 
     async def resources(self, principal: Principal) -> list[JsonObject]:
-        await self._catalogue.complete()
+        await self._catalogue.complete(None, principal)
         return [
             {**entry, "uri": self.address(server, as_text(entry.get("uri")))}
             for server, entry in self._entries("resources", principal)
         ]
 
     async def templates(self, principal: Principal) -> list[JsonObject]:
-        await self._catalogue.complete()
+        await self._catalogue.complete(None, principal)
         return [
             {**entry, "uriTemplate": self.address(server, as_text(entry.get("uriTemplate")))}
             for server, entry in self._entries("templates", principal)
         ]
 
     async def prompts(self, principal: Principal) -> list[JsonObject]:
-        await self._catalogue.complete()
+        await self._catalogue.complete(None, principal)
         return [
             {**entry, "name": self.prompt_name(server, as_text(entry.get("name")))}
             for server, entry in self._entries("prompts", principal)
@@ -114,7 +114,7 @@ class Addresses:
 
     async def find_prompt(self, name: str, principal: Principal) -> tuple[str, str]:
         """Server and original name of a prompt. Raises UnknownName."""
-        snapshot = await self._catalogue.complete()
+        snapshot = await self._catalogue.complete(None, principal)
         known = {
             self.prompt_name(server, as_text(entry.get("name"))): (server, as_text(entry.get("name")))
             for server, entry in self._entries("prompts", principal, snapshot)

@@ -121,7 +121,8 @@ class Catalogue:
         *,
         patience: float | None = None,
     ) -> Snapshot:
-        """The snapshot, after every server (of `servers`) that was never listed has been asked once, in parallel.
+        """The snapshot, after every server (of `servers`) that was never listed has been asked once, in parallel; of
+        those that the profile of `principal` shows, if it has one.
 
         If `servers` is not given, it waits at most `patience` seconds; slower servers are then reported as starting. A
         server that fails is named in `failures` and never fails the others. It is asked again the next time, but only
@@ -132,6 +133,8 @@ class Catalogue:
             await self.reconsider()
             snapshot = self.now
         names = self.servers if servers is None else [name for name in servers if name in self.servers]
+        if principal is not None and principal.profile:
+            names = [name for name in names if snapshot.policy.shows(principal, name)]
         unseen = [name for name in names if name not in snapshot.listings]
         starting = self._running if patience is None else ()
         awaited = [name for name in unseen if servers is not None or name not in self.failures or name in starting]
