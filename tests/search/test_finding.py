@@ -167,8 +167,8 @@ def test_scores_fall_and_stay_between_zero_and_one(index: SearchIndex) -> None:
 @pytest.mark.parametrize(
     ("query", "wanted"),
     [
-        ("read a file and tell me the time", {"filesystem.read_file", "time.get_current_time"}),
-        ("tell me the time and read a file", {"filesystem.read_file", "time.get_current_time"}),
+        ("read a file and tell me the time", {"filesystem.read_text_file", "time.get_current_time"}),
+        ("tell me the time and read a file", {"filesystem.read_text_file", "time.get_current_time"}),
         ("create a directory, then convert a time", {"filesystem.create_directory", "time.convert_time"}),
     ],
 )
