@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from wicket_mcp.config.model.config import HttpConfig
-from wicket_mcp.surface.guard import Guard, Rejected, load_token
+from wicket_mcp.surface.guard import Guard, Rejected
 from wicket_mcp.surface.http import RequestHeaders
+from wicket_mcp.surface.owner_token import load_token
 
 AUTH = (b"authorization", b"Bearer secret-secret-secret")
 HOST = (b"host", b"127.0.0.1:8377")
