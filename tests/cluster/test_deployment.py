@@ -18,6 +18,8 @@ from wicket_mcp.telemetry.metrics import FAMILIES
 
 OLDEST = "1.30"
 """The oldest Kubernetes whose definitions the resources are held against."""
+METRICS = 9464
+"""The port at which pods serve their metrics without a token."""
 KUBERNETES = ROOT / "deploy" / "kubernetes"
 KINDS = {
     "Deployment": "apps/v1",
@@ -82,6 +84,15 @@ def test_the_image_installs_what_there_is() -> None:
     assert "/healthz" in text
 
 
+def test_the_image_is_built_from_what_the_package_needs_and_from_nothing_else() -> None:
+    """No `.env` with the replicas' keys, and no virtual environment, is copied."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    lines = (ROOT / ".dockerignore").read_text().splitlines()
+    assert lines[1] == "*"
+    kept = {line.removeprefix("!") for line in lines if line.startswith("!")}
+    assert kept == {"pyproject.toml", "src", project["readme"], *project["license-files"]}
+
+
 def test_every_resource_is_of_a_known_kind_and_named() -> None:
     found = resources()
     assert found.keys() == KINDS.keys() - {"Kustomization"}
@@ -127,7 +138,10 @@ def test_the_deployment_asks_for_what_the_program_answers() -> None:
         "liveness": "/healthz",
         "readiness": "/readyz",
     }
-    assert container["ports"] == [{"name": "http", "containerPort": 8377}]
+    assert [port["containerPort"] for port in container["ports"]] == [8377, METRICS]
+    assert f"0.0.0.0:{METRICS}" == container["args"][container["args"].index("--metrics") + 1]
+    annotations = deployment["spec"]["template"]["metadata"]["annotations"]
+    assert annotations == {"prometheus.io/scrape": "true", "prometheus.io/port": str(METRICS)}
     names = {entry["name"] for entry in container["env"]} - {"POD_IP"}
     assert {"WICKET_VAULT_KEY", "WICKET_TOKEN", "WICKET_REPLICA_URL"} <= names <= known_variables()
     assert deployment["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"] == 0

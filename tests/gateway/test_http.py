@@ -17,6 +17,7 @@ import pytest
 from tests.conftest import OpenGateway, peer
 from tests.gateway.serving import ACCEPT, META, TOKEN, Command, Raw, raw_client, serve_http
 from tests.gateway.test_faults import gone
+from tests.peers.postgres import free_port
 from wicket_mcp.config.model.config import HttpConfig
 from wicket_mcp.errors import ConfigError
 from wicket_mcp.surface.guard import Guard, Rejected, check_exposure
@@ -270,6 +271,23 @@ def test_t18_listening_for_everybody_needs_a_token_and_the_hosts_it_answers_to()
     assert isinstance(
         guard.admit(RequestHeaders([(b"host", b"tools.example"), auth, (b"origin", b"http://localhost")])), Rejected
     )
+
+
+async def test_health_checks_may_name_any_address_of_the_machine_where_all_are_listened_at(
+    open_gateway: OpenGateway,
+) -> None:
+    """As Kubernetes and load balancers do it: their Host is the address of a pod or machine. A name may be rebound."""
+    statuses: dict[str, list[int]] = {}
+    metrics = free_port()
+    async with open_gateway({}, http={"host": "0.0.0.0"}) as gateway:
+        async with serve_http(gateway, metrics=("0.0.0.0", metrics)) as address, aiohttp.ClientSession() as session:
+            root = address.removesuffix("/mcp").replace("0.0.0.0", "127.0.0.1")
+            for url in (f"{root}/healthz", f"{root}/readyz", f"http://127.0.0.1:{metrics}/metrics", f"{root}/mcp"):
+                for host in ("10.1.2.3:8377", "[fd00::5]:8377", "rebound.example"):
+                    async with session.get(url, headers={"Host": host}) as answer:
+                        statuses.setdefault(url.rpartition("/")[2], []).append(answer.status)
+    served = [200, 200, 421]
+    assert statuses == {"healthz": served, "readyz": served, "metrics": served, "mcp": [401, 401, 421]}
 
 
 def test_the_token_is_made_once_and_readable_by_its_owner_alone(tmp_path: Path) -> None:

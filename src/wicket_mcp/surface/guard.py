@@ -1,12 +1,13 @@
 """Admits HTTP requests: checks Host, Origin and bearer token (ours, an API key, an issuer's) on every route.
 
 A web page in the user's browser can reach a loopback port, so the token is required there too, and Host and Origin are
-checked for every listening address. Looks only at the raw request.
+checked for every listening address. Where we listen at every address of the machine, any IP address may be the Host:
+health checks and Prometheus name no other, and only names can be rebound. Looks only at the raw request.
 """
 
 import hmac
 from functools import lru_cache
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Literal, Protocol
 from urllib.parse import urlsplit
 
@@ -58,7 +59,8 @@ class Guard:
         self._public = public
         self._door = door
         self._hosts = {host.lower() for host in config.allowed_hosts}
-        if not _is_loopback(config.host) and config.host not in ("0.0.0.0", "::"):  # noqa: S104  (compared, not bound)
+        self._everywhere = config.host in ("0.0.0.0", "::")  # noqa: S104  (compared, not bound)
+        if not _is_loopback(config.host) and not self._everywhere:
             self._hosts.add(config.host.lower())
         self._origins = {origin.lower().rstrip("/") for origin in config.allowed_origins}
         if config.public_url is not None:  # our own pages post to us from there
@@ -138,7 +140,11 @@ class Guard:
 
     def _judge_host(self, value: str) -> bool:
         host = _host_in(f"//{value}") if not set(value) & set("/?#@\\ ") else None
-        return host is not None and (_is_loopback(host) or host.lower() in self._hosts or value.lower() in self._hosts)
+        if host is None:
+            return False
+        if self._everywhere and _address_in(host) is not None:
+            return True
+        return _is_loopback(host) or host.lower() in self._hosts or value.lower() in self._hosts
 
     def _origin_allowed(self, value: str) -> bool:
         if value.lower() in self._origins:
@@ -178,9 +184,13 @@ def _bearer(headers: RequestHeaders) -> str:
 
 
 def _is_loopback(host: str) -> bool:
-    if host.lower() == "localhost":
-        return True
+    address = _address_in(host)
+    return host.lower() == "localhost" if address is None else address.is_loopback
+
+
+def _address_in(host: str) -> IPv4Address | IPv6Address | None:
+    """The IP address that a host is; None if it is a name."""
     try:
-        return ip_address(host.strip("[]")).is_loopback
+        return ip_address(host.strip("[]"))
     except ValueError:
-        return False
+        return None

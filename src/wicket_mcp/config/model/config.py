@@ -62,7 +62,10 @@ class HttpConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     port: Annotated[int, Meta(ge=0, le=65535, description="Port to listen on; 0 takes a free one.")] = 8377
     allowed_hosts: Annotated[
         tuple[str, ...],
-        Meta(description="Further values of the `Host` header to answer; loopback names always are."),
+        Meta(
+            description="Further names in the `Host` header to answer. Loopback names always are, and any IP address "
+            "is if `host` is `0.0.0.0` or `::`."
+        ),
     ] = ()
     allowed_origins: Annotated[
         tuple[str, ...], Meta(description="Web origins (`https://app.example`) whose pages may call Wicket.")
