@@ -82,7 +82,7 @@ class Replicas:
         gateway.accounts.waiting.share(ring)
         gateway.results.share(self._find_result)
         gateway.task_ids.share(ring.derive("tasks"), self.me)
-        gateway.local_tasks.elsewhere = Elsewhere(self.router.has_task, self.router.ask_about_task)
+        gateway.local_tasks.share(Elsewhere(self.router.has_task, self.router.ask_about_task))
 
     @classmethod
     async def open(cls, gateway: "Gateway", sessions: "Sessions") -> "Replicas":

@@ -132,6 +132,10 @@ class LocalTasks:
     def __len__(self) -> int:
         return len(self._tasks)
 
+    def share(self, elsewhere: Elsewhere) -> None:
+        """Other gateways keep tasks too, which this reaches."""
+        self.elsewhere = elsewhere
+
     async def start(
         self, principal: Principal, work: Work, ttl: float | None = None, followed: Followed | None = None
     ) -> LocalTask:
