@@ -1,12 +1,18 @@
 """An issuer's keys: how often they are fetched, and from where."""
 
+import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
+import pytest
+from joserfc.jwk import RSAKey
+
 from tests.peers.identity_provider import IdentityProvider
 from wicket_mcp.config.model.sign_in import IssuerConfig
+from wicket_mcp.identity.claims import InvalidToken
 from wicket_mcp.identity.documents import Documents
 from wicket_mcp.identity.jwks import Keys
+from wicket_mcp.identity.tokens import Issuer, Tokens
 
 
 class Clock:
@@ -35,6 +41,27 @@ async def test_unknown_keys_ask_once_a_minute_also_while_the_issuer_fails() -> N
             assert await keys.find("first", "RS256")  # what is known stays known
             clock.now += 1
         assert provider.asked["/keys"] == 1 + 3
+
+
+async def test_a_token_ends_with_its_key_within_an_hour() -> None:
+    """However long it says that it lasts: who stole a key could have made it."""
+    clock, wall = Clock(), Clock()
+    wall.now = time.time()
+    async with IdentityProvider() as provider:
+        issuer, documents = IssuerConfig(issuer=provider.issuer, audience=("us",)), Documents(["127.0.0.1"])
+        keys = Keys(issuer, documents, clock)
+        tokens = Tokens([Issuer(issuer, documents, keys)], documents, [], lambda who, act, about: None, wall)
+        token = provider.token(aud="us", exp=wall.now + 365 * 86400)
+        assert await tokens.principal(token, "")
+        provider.keys = [RSAKey.generate_key(2048, {"kid": "second"})]
+        for clocks in (clock, wall):
+            clocks.now += 3599
+        assert await tokens.principal(token, "")
+        for clocks in (clock, wall):
+            clocks.now += 2
+        with pytest.raises(InvalidToken, match="key is not known"):
+            await tokens.principal(token, "")
+        await tokens.close()
 
 
 async def test_keys_that_moved_are_found_again() -> None:

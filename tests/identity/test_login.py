@@ -7,7 +7,7 @@ import sys
 from tests.cli.shell import Done, Shell
 from tests.conftest import PEERS, ROOT
 from tests.identity.browser import browse
-from tests.peers.protected import Protected
+from tests.peers.protected import Protected, SaysNothing
 from wicket_mcp.codec import decode
 
 BROWSER = f"{sys.executable} -m tests.identity.browser"
@@ -48,6 +48,23 @@ async def test_from_an_address_to_its_tools_and_back(shell: Shell) -> None:
         assert (await run(shell, "status", "--json")).json["servers"] == {"x": "needs sign-in"}  # still
     state = b"".join(path.read_bytes() for path in shell.home.rglob("*") if path.is_file())
     assert b"canary-" not in state  # at rest, tokens are encrypted
+
+
+async def test_a_server_that_says_nothing_about_oauth_can_be_signed_in_to(shell: Shell) -> None:
+    shell = Shell.at(shell.home, BROWSER=BROWSER, PYTHONPATH=str(ROOT))
+    async with SaysNothing() as remote:
+        await run(shell, "add", "x", remote.url)
+        called = await run(shell, "call", "x.whoami")
+        assert "wicket login x" in called.err
+        login = await run(shell, "login", "x", "--json")
+        assert (login.code, login.json) == (0, {"server": "x", "signed_in": True, "tools": 1}), login.err
+        assert (await run(shell, "call", "x.whoami")).out.strip() == "ann"
+        visits = len(remote.seen("/authorize"))
+        keyed = f'[servers.k]\nurl = "{remote.url}"\n[servers.k.headers]\nAuthorization = "Bearer wrong"\n'
+        shell.config.write_text(f"{shell.config.read_text()}\n{keyed}")
+        refused = await run(shell, "login", "k")
+        assert (refused.code, "HTTP 401" in refused.err) == (1, True)
+        assert len(remote.seen("/authorize")) == visits  # a sign-in would change nothing: the header is sent
 
 
 async def test_the_configured_browser_is_used(shell: Shell) -> None:

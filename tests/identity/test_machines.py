@@ -8,7 +8,7 @@ from aiohttp import web
 
 from tests.conftest import OpenGateway
 from tests.identity.test_bound_tokens import BoundToKey, claims_of
-from tests.peers.protected import Protected
+from tests.peers.protected import Moves, Protected
 from wicket_mcp.codec import decode
 from wicket_mcp.errors import SignInFailed, WicketError
 from wicket_mcp.model import as_object
@@ -99,3 +99,29 @@ async def test_a_wrong_secret_is_said_and_shown_nowhere(open_gateway: OpenGatewa
         with pytest.raises(Exception, match="invalid_client") as problem:
             await gateway.pool.start("x")
         assert isinstance(problem.value, SignInFailed)
+
+
+@dataclass
+class MovesForMachines(Moves, ForMachines):
+    """Gives tokens to the client `robot`, until it names another authorization server."""
+
+
+@pytest.mark.parametrize(
+    "auth",
+    [
+        {"kind": "client_credentials", "client_id": "robot", "client_secret": "beep/boop"},
+        {"kind": "token_exchange", "client_id": "robot", "client_secret": "beep/boop", "subject_token": "canary"},
+    ],
+)
+async def test_a_machines_secrets_are_shown_to_one_authorization_server_alone(
+    open_gateway: OpenGateway, auth: dict[str, str]
+) -> None:
+    async with MovesForMachines() as remote, Protected() as other:
+        servers = {"x": {"url": remote.url, "auth": auth}}
+        async with open_gateway(servers) as gateway:
+            await gateway.call("x.whoami")
+        remote.other = other
+        async with open_gateway(servers) as gateway:
+            with pytest.raises(SignInFailed, match="names another authorization server.*set auth.issuer"):
+                await gateway.call("x.whoami")
+        assert not other.seen("/token")

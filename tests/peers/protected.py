@@ -340,3 +340,35 @@ class ProviderDown(Protected):
 
     async def token(self, request: web.Request) -> web.Response:
         return web.Response(status=503) if self.down else await super().token(request)
+
+
+class SaysNothing(Protected):
+    """It rejects a request without a token, and does not say how to get one."""
+
+    async def mcp(self, request: web.Request) -> web.Response:
+        response = await super().mcp(request)
+        return web.Response(status=401) if response.status == 401 else response
+
+
+class AcceptsNothing(Protected):
+    """It gives and renews tokens, and accepts none while `closed` is set."""
+
+    closed = False
+
+    async def mcp(self, request: web.Request) -> web.Response:
+        issued = dict(self.tokens)
+        if self.closed:
+            self.tokens.clear()
+        response = await super().mcp(request)
+        self.tokens.update(issued)
+        return response
+
+
+class Moves(Protected):
+    """It names another authorization server, which is `other`, once that is set."""
+
+    other: Protected | None = None
+
+    async def resource_metadata(self, request: web.Request) -> web.Response:
+        origin = self.origin if self.other is None else self.other.origin
+        return web.json_response({"resource": self.url, "authorization_servers": [origin]})

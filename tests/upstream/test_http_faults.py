@@ -165,7 +165,7 @@ async def test_being_turned_away_names_the_status_and_the_remedy(status: int, hi
 
 async def test_a_server_that_wants_oauth_says_so(client: HttpClient) -> None:
     challenge = {"WWW_Authenticate": 'Bearer resource_metadata="https://example.com/x"'}
-    assert "OAuth" in (await failure(peers.Says(401, "", b"", **challenge), client)).hint
+    assert "It wants OAuth" in (await failure(peers.Says(401, "", b"", **challenge), client)).hint
 
 
 @pytest.mark.parametrize(

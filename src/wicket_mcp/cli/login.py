@@ -8,6 +8,7 @@ from wicket_mcp.cli.output import note
 if TYPE_CHECKING:
     from wicket_mcp.app import Gateway
     from wicket_mcp.config.model.config import ServerConfig
+    from wicket_mcp.errors import UpstreamError
 
 _ATTEMPTS = 3
 """A server may move to another authorization server, or ask for more rights, once somebody has signed in."""
@@ -58,15 +59,15 @@ def logout(
 
 async def _sign_in(gateway: "Gateway", server: "ServerConfig") -> int:
     """Sign in until the server can be used; the number of its tools. Raises WicketError."""
-    from wicket_mcp.errors import NeedsSignIn, Unavailable
+    from wicket_mcp.errors import NeedsSignIn, Unavailable, UpstreamError
 
     for attempt in range(_ATTEMPTS + 1):
         try:
             await gateway.pool.start(server.name, principal=gateway.principal)
             await gateway.verbs.view(gateway.principal, [server.name])
             await gateway.catalogue.renew(server.name)
-        except NeedsSignIn:
-            if attempt == _ATTEMPTS or server.url is None:
+        except UpstreamError as problem:
+            if attempt == _ATTEMPTS or not _asks_for_sign_in(server, problem):
                 raise
             await _visit(gateway, server)
             continue
@@ -79,6 +80,17 @@ async def _sign_in(gateway: "Gateway", server: "ServerConfig") -> int:
         if attempt < _ATTEMPTS:
             await _visit(gateway, server)
     raise NeedsSignIn(server.name)
+
+
+def _asks_for_sign_in(server: "ServerConfig", problem: "UpstreamError") -> bool:
+    """Whether signing in may help. 401 may be all that a server says about it."""
+    from wicket_mcp.errors import NeedsSignIn
+    from wicket_mcp.identity.accounts import has_own_token
+    from wicket_mcp.upstream.http_errors import http_status
+
+    if server.url is None or has_own_token(server.auth, server.headers):
+        return False
+    return isinstance(problem, NeedsSignIn) or http_status(problem) == 401
 
 
 async def _visit(gateway: "Gateway", server: "ServerConfig") -> None:

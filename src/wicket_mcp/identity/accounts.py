@@ -9,9 +9,11 @@ import logging
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from wicket_mcp.config.model.auth import AuthConfig
 from wicket_mcp.config.model.config import Config, OauthConfig, ResolvedServer, ServerConfig
 from wicket_mcp.config.read.secrets import resolve
 from wicket_mcp.errors import Internal, NeedsSignIn
@@ -42,7 +44,7 @@ class _Kept(Protocol):
 
     async def headers(self, verb: str, url: str, body: bytes | None = None) -> Mapping[str, str]: ...
 
-    async def handle_rejection(self, answer: Answer, sent: Mapping[str, str]) -> bool: ...
+    async def handle_rejection(self, answer: Answer, sent: Mapping[str, str], *, final: bool = False) -> bool: ...
 
 
 class AccountStore(NoteStore, GrantStore, Protocol):
@@ -145,7 +147,7 @@ class Accounts:
 
     async def find(self, server: ResolvedServer, url: str, principal: Principal) -> Credentials | None:
         config = server.config
-        if config.auth.kind == "auto" and any(name.lower() == "authorization" for name in server.headers):
+        if has_own_token(config.auth, server.headers):
             return None
         key = (config.name, owner_of(config, principal))
         known = self._credentials.get(key)
@@ -201,6 +203,15 @@ class Accounts:
     async def pending_client(self, server: str, owner: str) -> str:
         """The client with which a browser left to sign in and did not come back."""
         return await self._notes.load_note(f"sign-in begun {server} {owner}") or ""
+
+    async def bind_client(self, server: str, url: str, client: str, issuer: str) -> str:
+        """The issuer at which a configured client was first used: this one, if it is the first."""
+        key = f"issuer of client {client} for {server} {url}"
+        with suppress(Internal):  # a state that cannot be used must not keep a machine from its token
+            if (known := await self._notes.load_note(key)) is not None:
+                return known
+            await self._notes.save_note(key, issuer)
+        return issuer
 
     async def on_signed_in(self, server: str, owner: str, version: str = "") -> None:
         """A sign-in (or, without a version, a sign-out) happened: use new connections from now on."""
@@ -271,10 +282,10 @@ class _OnDemand:
             log.warning("it is not known whether '%s' has an account: %s", self.config.name, problem or "no answer")
             return False
 
-    async def handle_rejection(self, answer: Answer, sent: Mapping[str, str]) -> bool:
+    async def handle_rejection(self, answer: Answer, sent: Mapping[str, str], *, final: bool = False) -> bool:
         if self._inner is None and not Challenge.read(answer.header("WWW-Authenticate")).token:
             return False
-        return await (self._inner or self._load()).handle_rejection(answer, sent)
+        return await (self._inner or self._load()).handle_rejection(answer, sent, final=final)
 
     def reset(self, version: str) -> None:
         """Check again which credentials exist, for the sign-in `version`."""
@@ -307,6 +318,11 @@ def may_sign_in(config: ServerConfig, principal: Principal) -> bool:
     all users share.
     """
     return config.credentials == "user" or principal.name == LOCAL.name or principal.may("admin")
+
+
+def has_own_token(auth: AuthConfig, headers: Iterable[str]) -> bool:
+    """Whether the configuration itself says which token a server gets, so that nobody signs in."""
+    return auth.kind == "auto" and any(name.lower() == "authorization" for name in headers)
 
 
 def own_keys(config: ServerConfig) -> tuple[str, ...]:

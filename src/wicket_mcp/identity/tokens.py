@@ -1,9 +1,8 @@
 """Access tokens of identity providers: the principal of a token, or why it is invalid. Wicket as a resource server.
 
-A token is validated once and then recognised by its digest until it ends, so that a call needs no signature check. JWTs
-are checked with the issuer's keys (`jwks.py`) and rules (`claims.py`); for other tokens the issuer is asked, if it
-supports that (RFC 7662). The token itself is neither stored nor passed on. Only the guard calls this; nothing else sees
-a token.
+A validated token is recognised by its digest for up to an hour, so that a call needs no signature check. JWTs are
+checked with the issuer's keys (`jwks.py`) and rules (`claims.py`); for other tokens the issuer is asked, if it supports
+that (RFC 7662). The token itself is neither stored nor passed on. Only the guard calls this; nothing else sees a token.
 """
 
 import asyncio
@@ -41,6 +40,8 @@ MAX_KNOWN = 10_000
 MAX_REFUSED = 2_000
 ASK_AGAIN = 60.0
 """Seconds for which the answer about an opaque token is valid; a revoked one ends within that time."""
+CHECK_AGAIN = 3600.0
+"""The same for a JWT: one whose key the issuer has withdrawn ends within this time and the age of the keys."""
 REFUSED_FOR = 10.0
 ASKING = 8
 """Concurrent introspection requests."""
@@ -183,7 +184,7 @@ class Issuer:
         if not is_typed(header):
             raise InvalidToken("its header does not say that it is an access token (typ)")
         claims = await self._read_signed(token, header)
-        return self._judge(claims, check_times(claims, now) + LEEWAY)
+        return self._judge(claims, min(check_times(claims, now) + LEEWAY, now + CHECK_AGAIN))
 
     async def read_id_token(self, token: str, nonce: str, now: float) -> JsonObject:
         """The issuer's claims about a person who has just signed in through us, its client. Raises as `verify` does."""

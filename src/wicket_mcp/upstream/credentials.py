@@ -52,9 +52,10 @@ class Credentials(Protocol):
         """The headers for this request. Raises NeedsSignIn, or SignInFailed."""
         ...
 
-    async def handle_rejection(self, answer: Answer, sent: Mapping[str, str]) -> bool:
+    async def handle_rejection(self, answer: Answer, sent: Mapping[str, str], *, final: bool = False) -> bool:
         """A request with the headers `sent` was answered with 401 or 403, so nothing was done. Returns whether to send
-        it again with new headers. Raises NeedsSignIn, or SignInFailed.
+        it again with new headers; if this was the `final` attempt, it is not sent again. Raises NeedsSignIn, or
+        SignInFailed.
         """
         ...
 

@@ -112,9 +112,13 @@ def excerpt(body: bytes, endpoint: Endpoint) -> str:
 def _forbidden(answer: Answer, error: JsonObject | None) -> HttpRefused:
     endpoint = answer.endpoint
     text = excerpt(str(error.get("message", "")).encode("utf-8", "replace"), endpoint) if error else ""
-    hint = "Check the headers (token, key) configured for this server."
-    if answer.status == HTTPStatus.UNAUTHORIZED and "resource_metadata" in answer.header("WWW-Authenticate"):
-        hint = f"It wants OAuth: put an access token into its Authorization header. {hint}"
+    hint = "Check the headers (token, key) or the auth section configured for this server."
+    if answer.status == HTTPStatus.UNAUTHORIZED:
+        names_oauth = "resource_metadata" in answer.header("WWW-Authenticate")
+        words = (
+            "It wants OAuth: leave an Authorization header out, and run" if names_oauth else "If it wants OAuth, try"
+        )
+        hint = f"{hint} {words}: wicket login {endpoint.server}"
     return HttpRefused(endpoint.server, _describe(answer, text), status=answer.status, hint=hint)
 
 

@@ -79,14 +79,15 @@ class PostingConnection(Versioned, abc.ABC):
             own = await credentials.headers(verb, endpoint.url, body)
             KNOWN.remember((own.get("Authorization", "").partition(" ")[2],))
             answer = await self._client.send(verb, endpoint, {**headers, **own}, body)
-            if answer.status not in (401, 403) or attempt == ATTEMPTS - 1:
+            if answer.status not in (401, 403):
                 return answer
+            final = attempt == ATTEMPTS - 1
             try:
-                retry = await credentials.handle_rejection(answer, own)
+                retry = await credentials.handle_rejection(answer, own, final=final)
             except BaseException:
                 answer.close()
                 raise
-            if not retry:
+            if final or not retry:
                 return answer
             answer.close()
         raise AssertionError("unreachable: the last turn of the loop returns")

@@ -7,6 +7,7 @@ nothing, so it is sent again with a renewed token if there is one; otherwise Nee
 import asyncio
 import logging
 import random
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -14,7 +15,7 @@ from contextlib import suppress
 from wicket_mcp.config.model.auth import AuthConfig
 from wicket_mcp.errors import NeedsSignIn, SignInFailed, WicketError
 from wicket_mcp.identity.oauth.client import OAuthClient
-from wicket_mcp.identity.oauth.grants import obtain
+from wicket_mcp.identity.oauth.grants import Check, obtain
 from wicket_mcp.identity.oauth.keep import Keep
 from wicket_mcp.identity.oauth.messages import UNKNOWN_CLIENT, Grant, TokenRefused
 from wicket_mcp.identity.waiting import Waiting
@@ -27,6 +28,7 @@ AHEAD = 60.0  # seconds before its end that a token is renewed
 JITTER = 15.0  # and up to this many more, so that sign-ins of one moment are not all renewed at once
 TURN = 30.0  # seconds for which one process may renew alone: longer than its request can take
 LOOK = 0.2  # seconds between two checks whether another process has renewed it
+RENEW_AGAIN = 60.0  # seconds until a rejected token that was renewed in vain is renewed once more
 FRESH = 5.0  # seconds for which a value from the vault is current: another process may sign in or out
 
 _RENEWAL = "renewal"
@@ -75,9 +77,16 @@ class PersonCredentials(_Tokens):
         on_need: OnNeed,
         waiting: Waiting,
         refreshes: Counter[tuple[str, str]] | None = None,
+        *,
+        configured: bool = False,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`refreshes` counts the outcomes of renewals, by server."""
+        """`refreshes` counts the outcomes of renewals, by server. `configured`: the configuration says that a person
+        signs in, so the server need not.
+        """
         super().__init__()
+        self._configured = configured
+        self._clock = clock
         self._refreshes: Counter[tuple[str, str]] = Counter() if refreshes is None else refreshes
         self._server = server
         self._owner = owner
@@ -88,7 +97,9 @@ class PersonCredentials(_Tokens):
         self._grant: Grant | None = None
         self._read_at = float("-inf")
         self._dead = ""
-        """An access token that was rejected and cannot be renewed: it is not sent again."""
+        """An access token that was rejected and could not be replaced by one that is accepted: it is not sent again."""
+        self._dead_until = 0.0
+        """When it may be renewed once more: the server may have rejected everything for a while."""
         self._renewing = asyncio.Lock()
         self._unsaved: Grant | None = None
         """A grant that the vault has not stored yet."""
@@ -103,13 +114,18 @@ class PersonCredentials(_Tokens):
 
     async def headers(self, verb: str, url: str, body: bytes | None = None) -> Mapping[str, str]:
         grant = await self.current()
-        if grant is None or not grant.access_token or grant.access_token == self._dead:
+        if grant is None or not grant.access_token:
             return {}
-        if grant.expires_within(self._ahead) and grant.refresh_token:
+        if grant.access_token == self._dead:
+            if not grant.refresh_token or self._clock() < self._dead_until:
+                return {}
+            grant = await self.renew(grant, rejected=True)
+            await self._on_need(self._server, self._owner, None)
+        elif grant.expires_within(self._ahead) and grant.refresh_token:
             grant = await self.renew(grant)
         return self._headers(grant, verb, url, body)
 
-    async def handle_rejection(self, answer: Answer, sent: Mapping[str, str]) -> bool:
+    async def handle_rejection(self, answer: Answer, sent: Mapping[str, str], *, final: bool = False) -> bool:
         challenge = Challenge.read(answer.header("WWW-Authenticate"))
         if self._take_nonce(answer, challenge):
             return True
@@ -122,19 +138,20 @@ class PersonCredentials(_Tokens):
         grant = await self.current(fresh=True)
         if grant is not None and grant.access_token not in ("", token, self._dead):
             return True  # another process has renewed it, or signed in
-        if grant is not None and token and grant.refresh_token:
-            await self.renew(grant)
+        if grant is not None and token and grant.refresh_token and not final:
+            await self.renew(grant, rejected=True)
             return True
-        if not token and not challenge.token:
+        if not token and not challenge.token and not self._configured:
             return False  # it does not want OAuth: its answer says what it wants
-        self._dead = token
+        if token:
+            self._dead, self._dead_until = token, self._clock() + RENEW_AGAIN
         await self._on_need(self._server, self._owner, challenge)
         why = "the sign-in is not accepted any more" if token else ""
         raise NeedsSignIn(self._server, why)
 
     async def current(self, *, fresh: bool = False) -> Grant | None:
         """The current grant, even if another process changed it."""
-        now = asyncio.get_running_loop().time()
+        now = self._clock()
         if self._unsaved is not None:
             await self._store(self._unsaved)
         elif fresh or now - self._read_at > FRESH:
@@ -142,35 +159,36 @@ class PersonCredentials(_Tokens):
             self._read_at = now
         return self._grant
 
-    async def renew(self, old: Grant) -> Grant:
+    async def renew(self, old: Grant, *, rejected: bool = False) -> Grant:
         """A new token for the old one; one request, however many callers and processes wait: a server may end a sign-in
-        whose refresh token comes twice. Raises NeedsSignIn and SignInFailed.
+        whose refresh token comes twice. The old one if it cannot be renewed now, is valid and was not `rejected`.
+        Raises NeedsSignIn and SignInFailed.
         """
         async with self._renewing:
-            end = asyncio.get_running_loop().time() + TURN
+            end = self._clock() + TURN
             while (grant := await self.current(fresh=True)) is not None:
                 if grant.access_token != old.access_token:
                     return grant
-                if not await self._claim(grant) and asyncio.get_running_loop().time() < end:
+                if not await self._claim(grant) and self._clock() < end:
                     await asyncio.sleep(LOOK)
                     continue
                 try:
                     if await self.current(fresh=True) == grant:
-                        return await self._request(grant)
+                        return await self._request(grant, rejected=rejected)
                 finally:
                     await self._release(grant)
             raise NeedsSignIn(self._server)
 
-    async def _request(self, grant: Grant) -> Grant:
+    async def _request(self, grant: Grant, *, rejected: bool) -> Grant:
         form = {"grant_type": "refresh_token", "refresh_token": grant.refresh_token, "resource": grant.resource}
         try:
             renewed = await self._oauth.token(grant, form)
         except TokenRefused as refused:
             self._refreshes[self._server, "refused"] += 1
-            return await self._lose(grant, refused)
+            return await self._lose(grant, refused, usable=not rejected and not grant.expires_within(0))
         except SignInFailed:
             self._refreshes[self._server, "failed"] += 1
-            if grant.expires_within(0):
+            if rejected or grant.expires_within(0):
                 raise
             return grant  # the authorization server is unreachable, but the token is still valid
         self._refreshes[self._server, "ok"] += 1
@@ -187,10 +205,10 @@ class PersonCredentials(_Tokens):
         with suppress(WicketError):
             await self._waiting.release(_RENEWAL, grant.refresh_token)
 
-    async def _lose(self, grant: Grant, refused: TokenRefused) -> Grant:
+    async def _lose(self, grant: Grant, refused: TokenRefused, *, usable: bool) -> Grant:
         forgotten = refused.error in UNKNOWN_CLIENT and await self._keep.drop_client(grant.client)
         if refused.error != "invalid_grant" and not forgotten:
-            if not grant.expires_within(0):
+            if usable:
                 return grant
             text = f"The sign-in to '{self._server}' could not be renewed: {refused}."
             raise SignInFailed(self._server, text, hint=f"Sign in again with: wicket login {self._server}")
@@ -204,7 +222,7 @@ class PersonCredentials(_Tokens):
 
     async def _store(self, grant: Grant) -> None:
         """Store a renewed grant; keep it in memory until the vault accepts it, because the old one is void."""
-        self._grant, self._read_at = grant, asyncio.get_running_loop().time()
+        self._grant, self._read_at = grant, self._clock()
         self._choose_time()
         try:
             await self._keep.save_grant(self._owner, self._server, grant)
@@ -223,9 +241,10 @@ class MachineCredentials(_Tokens):
     def forget(self) -> None:
         self._grant = None
 
-    def __init__(self, server: str, auth: Callable[[], AuthConfig], oauth: OAuthClient) -> None:
+    def __init__(self, server: str, auth: Callable[[], AuthConfig], oauth: OAuthClient, check_issuer: Check) -> None:
         """`auth` returns the section with its current secrets."""
         super().__init__()
+        self._check_issuer = check_issuer
         self._server = server
         self._auth = auth
         self._oauth = oauth
@@ -244,8 +263,10 @@ class MachineCredentials(_Tokens):
         self._uses += 1
         return self._headers(grant, verb, url, body)
 
-    async def handle_rejection(self, answer: Answer, sent: Mapping[str, str]) -> bool:
+    async def handle_rejection(self, answer: Answer, sent: Mapping[str, str], *, final: bool = False) -> bool:
         challenge = Challenge.read(answer.header("WWW-Authenticate"))
+        if final:
+            return False
         if self._take_nonce(answer, challenge):
             return True
         if answer.status == 403 and challenge.error != "insufficient_scope":
@@ -264,7 +285,7 @@ class MachineCredentials(_Tokens):
     async def _obtain(self, old: Grant | None) -> Grant:
         async with self._obtaining:
             if self._grant is None or self._grant is old:
-                self._grant = await obtain(self._oauth, self._auth(), self._challenge)
+                self._grant = await obtain(self._oauth, self._auth(), self._challenge, self._check_issuer)
                 self._uses = 0
                 self._choose_time()
             return self._grant

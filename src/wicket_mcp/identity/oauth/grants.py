@@ -3,6 +3,9 @@
 Each token is requested when the server rejects a request, kept in memory while it is valid, and then requested again.
 """
 
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
 from wicket_mcp.config.model.auth import AuthConfig
 from wicket_mcp.errors import SignInFailed
 from wicket_mcp.identity.oauth.client import OAuthClient
@@ -23,9 +26,14 @@ _ID_TOKEN = "urn:ietf:params:oauth:token-type:id_token"  # noqa: S105
 _ID_JAG = "urn:ietf:params:oauth:token-type:id-jag"
 
 
-async def obtain(oauth: OAuthClient, auth: AuthConfig, challenge: Challenge) -> Grant:
+Check: TypeAlias = Callable[[AuthConfig, str], Awaitable[None]]
+"""Raises SignInFailed if what the section holds was used at another issuer than this one before."""
+
+
+async def obtain(oauth: OAuthClient, auth: AuthConfig, challenge: Challenge, check_issuer: Check) -> Grant:
     """A token for a machine, as `auth` configures. Raises SignInFailed."""
     resource, issuer = await oauth.discover(challenge, auth.issuer)
+    await check_issuer(auth, issuer.issuer)
     client = _client(auth, issuer)
     scope = choose_scopes(challenge.scope, resource, Issuer(issuer.issuer, issuer.token_endpoint), auth.scopes, "")
     grant = Grant(

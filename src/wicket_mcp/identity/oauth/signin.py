@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
+from wicket_mcp.config.model.auth import AuthConfig
 from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.errors import ConfigError, Denied, SignInFailed, WicketError
 from wicket_mcp.identity.accounts import Accounts, may_sign_in
@@ -135,9 +136,20 @@ class SignIns:
         if config.auth.kind in ("auto", "oauth"):
             accounts = self._accounts
             return PersonCredentials(
-                config.name, owner, oauth, self.keep, accounts.need, accounts.waiting, accounts.refreshes
+                config.name,
+                owner,
+                oauth,
+                self.keep,
+                accounts.need,
+                accounts.waiting,
+                accounts.refreshes,
+                configured=config.auth.kind == "oauth",
             )
-        return MachineCredentials(config.name, lambda: self._accounts.resolve(config).auth, oauth)
+
+        async def check_issuer(auth: AuthConfig, issuer: str) -> None:
+            await self._check_issuer(config.name, url, auth, issuer)
+
+        return MachineCredentials(config.name, lambda: self._accounts.resolve(config).auth, oauth, check_issuer)
 
     async def release(self, server: str, owner: str) -> None:
         """The server's connection settings change: close its OAuth client."""
@@ -170,7 +182,11 @@ class SignIns:
             challenge.scope, resource, issuer, server.auth.scopes, earlier.scope if earlier and same else ""
         )
         redirect_uri = await self._redirect_uri(issuer)
-        client = configured_client(server.auth, issuer) or await self._client(oauth, issuer, redirect_uri, owner)
+        client = configured_client(server.auth, issuer)
+        if client is not None:
+            await self._check_issuer(config.name, server.url, server.auth, issuer.issuer)
+        else:
+            client = await self._client(oauth, issuer, redirect_uri, owner)
         request = authorization(issuer, client, resource.resource, scope, redirect_uri)
         if not is_safe(request.url, encrypted=oauth.encrypted):
             raise SignInFailed(config.name, f"The address to sign in to '{config.name}' at is not a safe one.")
@@ -333,6 +349,20 @@ class SignIns:
             known = replace(await oauth.register(issuer, redirect_uri), redirect_uri=redirect_uri)
             await self.keep.save_client(known)
         return known
+
+    async def _check_issuer(self, server: str, url: str, auth: AuthConfig, issuer: str) -> None:
+        """Show what the configuration holds for one authorization server to no other one that the server names later.
+
+        Raises SignInFailed.
+        """
+        known = issuer if auth.issuer else await self._accounts.bind_client(server, url, auth.client_id, issuer)
+        if known != issuer:
+            raise SignInFailed(
+                server,
+                f"Server '{server}' now names another authorization server: {issuer} instead of {known}.",
+                hint="Nothing was sent to it. If that is right, set auth.issuer to it, and auth.client_id to a client "
+                "that is registered there.",
+            )
 
     def _document(self) -> str:
         own = f"{self._accounts.address}/oauth/client.json" if self._accounts.address.startswith("https://") else ""
