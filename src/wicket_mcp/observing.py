@@ -164,6 +164,7 @@ def look_here(gateway: "Gateway", clients: Callable[[], Sequence[ConnectedClient
                 pool.state(load.server)[1],
                 greeting.protocol_version if (greeting := pool.greeting(load.server)) else "",
                 load.relayed,
+                load.hint,
             )
             for load in pool.loads()
         }

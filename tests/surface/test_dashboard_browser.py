@@ -27,6 +27,14 @@ playwright = pytest.importorskip("playwright.async_api")
 CHROMIUM = shutil.which("chromium")
 AXE = Path(os.environ.get("WICKET_TEST_AXE", ROOT / ".node" / "node_modules" / "axe-core" / "axe.min.js"))
 MOST_TABS = 60
+BROKEN_WORDS = """
+    [...document.querySelectorAll(".ledger .num, .settings .tag")].filter((part) => {
+        const text = document.createRange();
+        text.selectNodeContents(part);
+        return new Set([...text.getClientRects()].map((line) => line.top)).size > 1;
+    }).map((part) => part.textContent)
+"""
+"""Numbers and sources that take more than one line."""
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed: apt-get install chromium")
 
 
@@ -199,6 +207,7 @@ async def test_everybody_can_use_it(open_gateway: OpenGateway, scheme: str, widt
             await page.evaluate("document.querySelectorAll('details').forEach((part) => (part.open = true))")
             wider = await page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
             assert wider <= 0, path
+            assert await page.evaluate(BROKEN_WORDS) == [], path
             if AXE.exists():
                 await page.evaluate(AXE.read_text("utf-8"))
                 found = await page.evaluate("axe.run()")

@@ -83,6 +83,35 @@ async def test_overview_names_what_needs_a_person(open_gateway: OpenGateway, tmp
         assert ("waits for approval" in text, "Tools changed" in text) == (False, False)
 
 
+async def test_what_a_server_needs_is_said_once_with_the_remedy(open_gateway: OpenGateway) -> None:
+    absent: dict[str, object] = {"command": "no-such-command-anywhere"}
+    servers = {"absent": absent, "secretive": peer("Echo", env={"K": "${NOT_SET}"})}
+    async with open_gateway(servers) as gateway, visiting(gateway) as visitor:
+        await gateway.catalogue.complete()
+        await visitor.sign_in()
+        pages = {path: text_of((await visitor.get(path))[1]) for path in ("/ui", "/ui/servers", "/ui/servers/absent")}
+        needs = pages["/ui"].partition("Needs you")[2].partition("Calls, hour by hour")[0]
+    for page in pages.values():
+        assert "Fix: Install it, or give its full path as 'command'. More: wicket doctor absent" in page
+        assert "waiting" not in page.replace("0 waiting", "")
+    assert "absent is failing Server 'absent' cannot start: command 'no-such-command-anywhere' was not found" in needs
+    assert needs.count("secretive is failing") == 1
+    assert "needs a secret" not in needs  # the reason has just said it
+    assert "Set it before Wicket starts" in needs
+
+
+async def test_equal_failures_are_one_row_with_their_number(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"echo": peer("Echo")}) as gateway, visiting(gateway) as visitor:
+        await gateway.call("echo.fails")
+        await visitor.sign_in()
+        for _ in range(7):
+            gateway.audit.reject("10.0.0.9", "a wrong token")
+        overview, access = [text_of((await visitor.get(path))[1]) for path in ("/ui", "/ui/access")]
+    assert overview.count("a wrong token") == access.count("a wrong token") == 1
+    assert "authenticate 7× a wrong token" in overview
+    assert "fails" in overview.partition("Failed lately")[2]  # it is not pushed away
+
+
 async def test_servers_have_era_transport_restarts_and_latency(open_gateway: OpenGateway) -> None:
     async with open_gateway({"echo": peer("Echo")}) as gateway, visiting(gateway) as visitor:
         await gateway.call("echo.echo", {"message": "x"})
@@ -158,7 +187,10 @@ async def test_a_tool_shows_its_schema_signature_annotations_and_usage(
         assert "path" in signature(known)
         assert f"<summary>Input</summary><pre>{pretty(known.input_schema)}</pre>" in page
         assert f"<summary>Output</summary><pre>{pretty(output)}</pre>" in page
-        assert "title: Look at a file readOnlyHint: True openWorldHint: False" in text
+        assert "title: Look at a file readOnlyHint: true openWorldHint: false" in text
+        tokens = re.search(r"In a flat list ([\d,]+) tokens", text)
+        assert tokens
+        assert f"m.look {tokens[1]} " in text_of((await visitor.get("/ui/tokens"))[1])
         assert re.search(r"Calls 2 0 failed Median [\d.]+ ms 95 %: [\d.]+ ms", text)
         assert "m. look 2× Look" in text_of((await visitor.get("/ui/tools"))[1])
 

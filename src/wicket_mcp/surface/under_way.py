@@ -83,6 +83,8 @@ class Load(Struct, frozen=True):
     era: str = ""
     relayed: bool = False
     """Whether another member runs it for us, and reports it itself."""
+    hint: str = ""
+    """What to do about the problem; empty if nobody knows."""
 
     def __add__(self, other: "Load") -> "Load":
         if self.relayed != other.relayed:
@@ -96,6 +98,7 @@ class Load(Struct, frozen=True):
             first.problem or second.problem,
             first.era or second.era,
             self.relayed,
+            first.hint or second.hint,
         )
 
 

@@ -231,6 +231,8 @@ class Life(Generic[S]):
         self._connected_at = 0.0
         self.problem = ""
         """Why the last connection failed or ended; empty once another one is open."""
+        self.hint = ""
+        """What to do about that; empty if nobody knows."""
         self.stderr: tuple[str, ...] = ()
         """The last stderr lines of that connection's server."""
         self._server = server
@@ -250,7 +252,8 @@ class Life(Generic[S]):
         leaving = self.session
         self.state, acts = row
         if isinstance(event, Connected):
-            self.session, self.problem, self._connected_at = event.session, "", event.now
+            self.session, self._connected_at = event.session, event.now
+            self.problem = self.hint = ""
         elif self.state is not State.READY:
             self.session = None
         if isinstance(event, Failed):
@@ -290,6 +293,7 @@ class Life(Generic[S]):
 
     def _count(self, failed: Failed, trigger: Trigger | None) -> None:
         self.problem = summarize(failed.problem)
+        self.hint = "" if isinstance(failed.problem, Crashed) else failed.problem.hint  # a crash's is for the caller
         self.stderr = failed.problem.stderr if isinstance(failed.problem, UpstreamError) else ()
         if isinstance(failed.problem, NeedsSignIn | NoOwner | Moved):
             return

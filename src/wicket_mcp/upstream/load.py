@@ -19,6 +19,8 @@ class Load(NamedTuple):
     """Those of connections that are gone too: it never falls."""
     relayed: bool
     """Whether all its connections lead to another gateway, which runs it."""
+    hint: str
+    """What to do about its last problem; empty if nobody knows."""
 
 
 def measure(server: str, state: State, upstreams: Sequence[Upstream], restarts: int) -> Load:
@@ -30,4 +32,5 @@ def measure(server: str, state: State, upstreams: Sequence[Upstream], restarts: 
         waiting=sum(upstream.waiting for upstream in upstreams),
         restarts=restarts,
         relayed=bool(connections) and all(isinstance(connection, OwnerLink) for connection in connections),
+        hint=next((upstream.hint for upstream in upstreams if upstream.hint), ""),
     )

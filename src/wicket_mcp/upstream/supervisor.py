@@ -184,6 +184,11 @@ class Upstream:
         return self._life.problem
 
     @property
+    def hint(self) -> str:
+        """What to do about the problem; empty if nobody knows."""
+        return self._life.hint
+
+    @property
     def greeting(self) -> Greeting | None:
         return self._life.session.greeting if self._life.session else None
 

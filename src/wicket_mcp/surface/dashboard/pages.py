@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from urllib.parse import quote
 from weakref import WeakKeyDictionary
 
 from wicket_mcp.calls.activity import by_server
@@ -16,7 +17,7 @@ from wicket_mcp.catalog.view import View
 from wicket_mcp.codec import decode, encode, pretty
 from wicket_mcp.errors import BadArguments, UnknownName, WicketError
 from wicket_mcp.identity.accounts import own_keys
-from wicket_mcp.model import LOCAL, JsonObject, Principal, Silent, Tool, as_object
+from wicket_mcp.model import LOCAL, JsonObject, Principal, Silent, Tool, as_object, as_text
 from wicket_mcp.request import tool_call
 from wicket_mcp.results.content import texts_of
 from wicket_mcp.schema.signature import first_sentence, signature
@@ -27,11 +28,13 @@ from wicket_mcp.surface.dashboard.forms import arguments_of, fields_of
 from wicket_mcp.surface.dashboard.option_sources import lines_of
 from wicket_mcp.surface.dashboard.parts import (
     DAY,
+    FAILED,
     PAGE,
     cut_page,
     draw_hours,
     draw_timeline,
     estimate_costs,
+    fold,
     group_by_state,
     limit_to,
     mark_lines,
@@ -50,6 +53,8 @@ MOST_OF_A_SCRIPT = 500
 MOST_LISTS = 20_000
 SAMPLE = 500
 """How many recent calls the latencies are computed from."""
+MOST_FOLDED = 100
+"""How many records are looked at when equal ones are shown once."""
 SHOWN_RESULT = 20_000
 Asked = Mapping[str, str]
 """The query of a URL, or the fields of a form."""
@@ -73,6 +78,7 @@ class Pages:
         totals = await self.source.store.call_totals(now - DAY, 3600.0, limit_to(principal))
         calls, failed = sum(t.calls for t in totals), sum(t.failed for t in totals)
         saved = await self._savings(principal, now)
+        failed_lately = AuditQuery(principal=limit_to(principal), outcome="failed", since=now - DAY, limit=MOST_FOLDED)
         return {
             "servers": servers,
             "groups": group_by_state(servers),
@@ -84,9 +90,7 @@ class Pages:
             "most_in_an_hour": max(bar.calls for bar in chart),
             "saved": saved,
             "needs": await self._needs(principal, servers, glimpse.lost, now),
-            "failures": await self.source.store.find_calls(
-                AuditQuery(principal=limit_to(principal), outcome="failed", since=now - DAY, limit=6)
-            ),
+            "failures": fold(await self.source.store.find_calls(failed_lately), 6),
         }
 
     async def servers(self, principal: Principal, params: Asked) -> JsonObject:
@@ -168,13 +172,14 @@ class Pages:
         records = await self.source.store.find_calls(
             AuditQuery(principal=limit_to(principal), server=tool.server, tool=tool.name, limit=500)
         )
+        annotations = as_object(tool.definition.get("annotations"))
         return {
             "tool": tool,
             "signature": signature(tool),
             "schema": pretty(tool.input_schema),
             "output": pretty(tool.output_schema) if tool.output_schema else "",
-            "hints": as_object(tool.definition.get("annotations")),
-            "tokens": estimate_tokens(len(encode(tool.definition))),
+            "hints": {name: as_text(value) or encode(value).decode() for name, value in annotations.items()},
+            "tokens": estimate_costs([tool])[tool.key],
             "fields": fields_of(tool, params),
             "activity": by_server(records).get(tool.server),
             "records": records[:10],
@@ -305,10 +310,12 @@ class Pages:
             for entry in await self.source.grants().list()
             if principal.may("admin") or entry.principal == principal.name
         ]
-        acts = await self.source.store.find_calls(AuditQuery(principal=limit_to(principal), method="admin", limit=30))
+        acts = await self.source.store.find_calls(
+            AuditQuery(principal=limit_to(principal), method="admin", limit=MOST_FOLDED)
+        )
         rejected: Sequence[CallRecord] = ()
         if principal.may("admin"):
-            rejected = await self.source.store.find_calls(AuditQuery(method="auth", limit=30))
+            rejected = await self.source.store.find_calls(AuditQuery(method="auth", limit=MOST_FOLDED))
         connected = (await self.source.under_way(principal, "")).clients
         credentials = await self.source.credentials(limit_to(principal) or None)
         clients: dict[tuple[str, str], float] = {}
@@ -320,8 +327,8 @@ class Pages:
         return {
             "keys": keys,
             "grants": grants,
-            "acts": acts,
-            "rejected": rejected,
+            "acts": fold(acts, 30),
+            "rejected": fold(rejected, 30),
             "clients": clients,
             "connected": connected,
             "credentials": [(secret.owner, secret.name, secret.updated_at) for secret in credentials],
@@ -348,6 +355,7 @@ class Pages:
             load = glimpse.loads.get(status.name, Load())
             used = bool(load.state) and status.name not in signed_out
             state, problem = (load.state, load.problem or status.problem) if used else (status.state, status.problem)
+            state = "failing" if state == "waiting" else state  # what it waits for is the next attempt
             servers.append(
                 {
                     "name": status.name,
@@ -355,8 +363,9 @@ class Pages:
                     "tools": status.tools,
                     "description": status.description,
                     "version": status.version,
-                    "transport": status.transport,
+                    "transport": "http" if status.transport == "auto" else status.transport,
                     "problem": problem,
+                    "hint": load.hint if used and load.problem else "",
                     "fix": suggest_fix(status.name, state, problem, needs_sign_in=status.name in signed_out),
                     "era": load.era,
                     "needs_sign_in": status.name in signed_out,
@@ -379,20 +388,18 @@ class Pages:
         self, principal: Principal, servers: Sequence[JsonObject], lost: int, now: float
     ) -> list[tuple[str, str, str]]:
         """What needs a person's attention: what, why, and where to go."""
-        needs = [
-            (f"{server['name']} is {server['state']}", server["problem"], f"/ui/servers/{server['name']}")
-            for server in servers
-            if server["problem"]
-        ]
+        needs: list[tuple[str, str, str]] = []
         for server in servers:
+            name, where = server["name"], f"/ui/servers/{quote(server['name'], safe='')}"
+            keys = self._gateway_keys(principal, name)
             if server["needs_sign_in"]:
-                words = f"Nobody has signed in to it for {principal.name}."
-                needs.append((f"Sign in to {server['name']}", words, f"/ui/servers/{server['name']}"))
-            keys = self._gateway_keys(principal, server["name"])
-            absent = [name for name, is_present in keys.items() if not is_present]
-            if absent:
+                needs.append((f"Sign in to {name}", f"Nobody has signed in to it for {principal.name}.", where))
+            elif server["problem"]:
+                title = f"{name} is {server['state']}" if server["state"] in FAILED else f"{name} has a problem"
+                needs.append((title, f"{server['problem']} {server['hint']}".rstrip(), where))
+            elif absent := [key for key, is_present in keys.items() if not is_present]:
                 words = f"Set {', '.join(absent)} where the gateway is started."
-                needs.append((f"{server['name']} needs a secret", words, f"/ui/servers/{server['name']}"))
+                needs.append((f"{name} needs a secret", words, where))
         if principal.may("admin"):
             recent = await self.source.store.find_calls(AuditQuery(method="admin", since=now - DAY, limit=50))
             changes = [record for record in recent if record.tool == "tools changed"]

@@ -11,7 +11,8 @@ from wicket_mcp.surface.dashboard.figures import Bar, bars
 
 DAY = 86400.0
 PAGE = 60
-_STATES = ("broken", "waiting", "needs sign-in", "restarting", "starting", "ready", "idle")
+FAILED = ("broken", "failing")
+_STATES = (*FAILED, "needs sign-in", "restarting", "starting", "ready", "idle")
 """The order in which servers are shown."""
 
 
@@ -85,6 +86,15 @@ def sum_tokens(lists: Sequence[CallRecord], by: str) -> list[tuple[str, int, int
         row[0] += 1
         row[1] += estimate_tokens(record.result_bytes)
     return sorted(((name, lists, tokens) for name, (lists, tokens) in counted.items()), key=lambda row: -row[2])
+
+
+def fold(records: Iterable[CallRecord], most: int) -> list[tuple[CallRecord, int]]:
+    """Records that say the same are shown once, as the first of them, with their number; at most `most`."""
+    folded: dict[tuple[str, ...], list[CallRecord]] = {}
+    for record in records:
+        said = (record.principal, record.client, record.method, record.server, record.tool)
+        folded.setdefault((*said, record.outcome, record.detail), []).append(record)
+    return [(equal[0], len(equal)) for equal in list(folded.values())[:most]]
 
 
 def suggest_fix(name: str, state: str, problem: str, *, needs_sign_in: bool) -> str:
