@@ -92,8 +92,8 @@ def fold(records: Iterable[CallRecord], most: int) -> list[tuple[CallRecord, int
     """Records that say the same are shown once, as the first of them, with their number; at most `most`."""
     folded: dict[tuple[str, ...], list[CallRecord]] = {}
     for record in records:
-        said = (record.principal, record.client, record.method, record.server, record.tool)
-        folded.setdefault((*said, record.outcome, record.detail), []).append(record)
+        content = (record.principal, record.client, record.method, record.server, record.tool)
+        folded.setdefault((*content, record.outcome, record.detail), []).append(record)
     return [(equal[0], len(equal)) for equal in list(folded.values())[:most]]
 
 
