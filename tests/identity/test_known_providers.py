@@ -38,9 +38,9 @@ CASES: dict[str, Case] = {
         {"aud": "account", "azp": "vscode", "typ": "Bearer", "realm_access": {"roles": ["mcp-users"]}},
     ),
     "Google": (
-        {"audience": ["1234.apps.googleusercontent.com"], "scopes": {"*": USERS}},
+        {"audience": ["1234.apps.googleusercontent.com"], "groups": "hd", "scopes": {"example.com": USERS}},
         JWT,
-        {"aud": "1234.apps.googleusercontent.com", "azp": "1234.apps.googleusercontent.com", "email_verified": True},
+        {"aud": "1234.apps.googleusercontent.com", "azp": "1234.apps.googleusercontent.com", "hd": "example.com"},
     ),
 }
 
@@ -66,3 +66,24 @@ async def test_a_token_of_a_well_known_provider_counts(open_gateway: OpenGateway
                 stranger = issuer.token(header=header, **other)
                 issuer.opaque[stranger] = {"active": True, **issuer.claims(**other)}
                 assert (await client.post(INITIALIZE, token=stranger))[0] == 401
+
+
+@pytest.mark.parametrize(
+    ("groups", "claims", "status"),
+    [
+        ("hd", {"hd": "example.com", "email": "ann@example.com"}, 200),
+        ("hd", {"email": "ann@gmail.com"}, 403),  # a private account has no domain
+        ("email", {"email": "ann@example.com"}, 200),
+        ("email", {"email": "eve@example.com"}, 403),
+    ],
+)
+async def test_accounts_that_everybody_can_have_are_let_in_by_domain_or_address(
+    open_gateway: OpenGateway, groups: str, claims: dict[str, Any], status: int
+) -> None:
+    async with IdentityProvider() as issuer:
+        scopes = {"example.com": USERS, "ann@example.com": USERS}
+        options = {"issuer": issuer.issuer, "audience": ["us"], "groups": groups, "scopes": scopes}
+        async with open_gateway({"echo": peer("Echo")}, http={"issuers": [options]}) as gateway:
+            async with serve_http(gateway) as address, raw_client(address) as client:
+                token = issuer.token(header=JWT, **{"scope": None, "aud": "us", **claims})
+                assert (await client.post(INITIALIZE, token=token))[0] == status
