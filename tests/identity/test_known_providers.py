@@ -85,5 +85,6 @@ async def test_accounts_that_everybody_can_have_are_let_in_by_domain_or_address(
         options = {"issuer": issuer.issuer, "audience": ["us"], "groups": groups, "scopes": scopes}
         async with open_gateway({"echo": peer("Echo")}, http={"issuers": [options]}) as gateway:
             async with serve_http(gateway) as address, raw_client(address) as client:
-                token = issuer.token(header=JWT, **{"scope": None, "aud": "us", **claims})
+                content: dict[str, Any] = {"scope": None, "aud": "us", **claims}
+                token = issuer.token(header=JWT, **content)
                 assert (await client.post(INITIALIZE, token=token))[0] == status
