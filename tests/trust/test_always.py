@@ -8,7 +8,7 @@ import pytest
 
 from tests.conftest import OpenGateway
 from tests.trust.conftest import READ, SEND, Offer
-from tests.trust.test_rules import KEEPER, Person, call, last, yes
+from tests.trust.test_rules import KEEPER, Person, call, last, nested, yes
 from wicket_mcp.errors import Denied
 from wicket_mcp.model import JsonObject, Silent
 from wicket_mcp.trust.always import FILE, Always
@@ -36,6 +36,8 @@ async def test_always_makes_a_rule_that_names_its_arguments(offer: Offer, open_g
         for other in ({"to": "ann"}, {"to": "bob", "text": "hi"}, {"to": "ann", "text": 'say "hi"\n', "cc": "eve"}):
             with pytest.raises(Denied, match="requires a person's approval"):
                 await call(gateway, Silent(), "m.send", **other)
+        with pytest.raises(Denied, match="requires a person's approval"):  # deeper than anything that is checked
+            await call(gateway, Silent(), "m.send", to="bob", more=nested(100))
         with pytest.raises(Denied, match="requires a person's approval"):
             await call(gateway, Silent(KEEPER), "m.send", to="ann", text='say "hi"\n')
 

@@ -93,6 +93,46 @@ def test_what_a_rule_is_about(rule: Rule, matches: bool) -> None:
     assert (Rules([rule]).decide(made) is not None) == matches
 
 
+def nested(levels: int) -> JsonObject:
+    """An object of this many levels; nothing deeper than 64 is checked."""
+    return {"a": nested(levels - 1)} if levels else {}
+
+
+OURS: JsonObject = {"pattern": "@example[.]com$"}
+CHEAP: JsonObject = {"maximum": 100}
+
+
+@pytest.mark.parametrize(
+    ("conditions", "arguments", "allowed", "denied"),
+    [
+        ({"to": OURS}, {"to": "bob@example.com"}, True, True),
+        ({"to": OURS}, {"to": "eve@evil.example"}, False, False),
+        ({"to": OURS}, {"to": "eve@evil.example", "more": nested(100)}, False, False),
+        ({"to": OURS}, {"to": "bob@example.com", "more": nested(100)}, True, True),
+        ({"to": OURS}, {"to": nested(100)}, False, True),
+        ({"to": OURS}, {"to": ["eve@evil.example"]}, False, True),
+        ({"to": {"items": OURS}}, {"to": [["eve@evil.example"]]}, False, True),
+        ({"to": {"items": OURS}}, {"to": ["bob@example.com"]}, True, True),
+        ({"to": {"items": OURS}}, {"to": ["bob@example.com", "eve@evil.example"]}, False, False),
+        ({"to": {"anyOf": [OURS, {"const": "me"}]}}, {"to": ["eve@evil.example"]}, False, True),
+        ({"to": {"not": OURS}}, {"to": ["eve@evil.example"]}, False, True),
+        ({"to": {"not": OURS}}, {"to": "eve@evil.example"}, True, True),
+        ({"to": {"format": "email"}}, {"to": "somebody"}, False, False),
+        ({"to": {"properties": {"mail": OURS}}}, {"to": {"mail": ["eve@evil.example"]}}, False, True),
+        ({"amount": CHEAP}, {"amount": "1000000"}, False, True),
+        ({"amount": CHEAP}, {"amount": 99.5}, True, True),
+        ({"to": OURS}, {"to": "\ud800@example.com"}, False, True),
+    ],
+)
+def test_what_allows_a_call_must_surely_fit_and_what_refuses_it_possibly(
+    conditions: JsonObject, arguments: JsonObject, allowed: bool, denied: bool
+) -> None:
+    """A model that may choose further arguments, or their types, must not choose itself out of a rule."""
+    made = Call("mail", "send", arguments, {}, "local")
+    decisions = [Rules([Rule(action=action, arguments=conditions)]).decide(made) for action in ("allow", "deny", "ask")]
+    assert [decision is not None for decision in decisions] == [allowed, denied, denied]
+
+
 def test_the_first_rule_that_matches_decides() -> None:
     rules = Rules([Rule(action="allow", tool="read*"), Rule(action="deny", name="no mail"), Rule(action="ask")])
     decided = [rules.decide(Call("m", tool, {}, {}, "local")) for tool in ("read", "send")]
@@ -116,6 +156,9 @@ def test_a_misspelt_rule_is_named() -> None:
         Config.from_dict({"servers": {}, "policy": [{"acton": "ask"}]})
     with pytest.raises(ConfigError, match="is not a JSON Schema"):
         Rules([Rule(arguments={"to": {"type": "strnig"}})])
+    misspelt = {"to": {"anyOf": [{"patern": "@example[.]com$"}]}}
+    with pytest.raises(ConfigError, match=r"policy\[0\]\.arguments: .* to\.anyOf has .*'patern'.* mean 'pattern'"):
+        Rules([Rule(action="allow", arguments=misspelt)])
 
 
 async def test_a_call_that_is_refused_says_by_which_rule(offer: Offer, open_gateway: OpenGateway) -> None:

@@ -74,17 +74,27 @@ class Checker(msgspec.Struct, frozen=True):
 
     def errors(self, arguments: JsonObject) -> "list[ValidationError] | None":
         """The errors: an empty list if there are none, None if they are too expensive to list."""
-        if self.validator is None:
-            return []
-        nodes, depth = _measure(arguments, _COST // self.weight)
-        if depth > _DEPTH or nodes * self.weight > _COST:
-            return []
-        if self.refers and _steps(self.schema, arguments, _STEPS) > _STEPS:
+        if self.validator is None or self._is_too_expensive(arguments):
             return []
         try:
             return [] if self.validator.is_valid(arguments) else self._explain(self.validator, arguments)
         except ValueError:  # a lone surrogate: the validator cannot read it, but JSON can carry it
             return self._check_readable(self.validator, arguments)
+
+    def judge(self, arguments: JsonObject) -> bool | None:
+        """Whether the arguments are valid; None if that cannot be found out."""
+        if self.validator is None or self._is_too_expensive(arguments):
+            return None
+        try:
+            return self.validator.is_valid(arguments)
+        except ValueError:  # as above
+            return None
+
+    def _is_too_expensive(self, arguments: JsonObject) -> bool:
+        nodes, depth = _measure(arguments, _COST // self.weight)
+        if depth > _DEPTH or nodes * self.weight > _COST:
+            return True
+        return self.refers and _steps(self.schema, arguments, _STEPS) > _STEPS
 
     def _check_readable(self, validator: "Validator", arguments: JsonObject) -> "list[ValidationError] | None":
         """Like `errors`, with a placeholder for unreadable characters, so that everything else is still checked."""
@@ -130,14 +140,14 @@ def find_checker(definition: JsonObject) -> Checker:
     return entry[1]
 
 
-def compile_schema(schema: JsonObject) -> Checker:
-    """The checker for `schema`. Never raises."""
+def compile_schema(schema: JsonObject, *, check_formats: bool = False) -> Checker:
+    """The checker for `schema`. Never raises. Servers use `format` as a note, so it is not checked unless told."""
     if problem := _over_limits(schema):
         return Checker(schema, f"{problem}: arguments pass unchecked")
     schema = spell_out(schema)
     left_out: list[str] = []
     while len(left_out) < _MENDS:
-        outcome = _compile(schema)
+        outcome = _compile(schema, check_formats=check_formats)
         if not isinstance(outcome, Exception):
             if problem := _untraceable(schema):
                 return Checker(schema, f"{problem}: arguments pass unchecked")
@@ -178,14 +188,14 @@ def _make_readable(value: Any) -> Any:
     return [_make_readable(item) for item in value] if is_list(value) else value
 
 
-def _compile(schema: JsonObject) -> "Validator | Exception":
+def _compile(schema: JsonObject, *, check_formats: bool = False) -> "Validator | Exception":
     import jsonschema_rs  # noqa: PLC0415  (loaded by the first call that is checked, not by every start)
 
     try:
         return jsonschema_rs.validator_for(
             schema,
             offline=True,
-            validate_formats=False,
+            validate_formats=check_formats,
             mask=_MASK,
             pattern_options=jsonschema_rs.RegexOptions(size_limit=_PATTERN_MEMORY),
         )

@@ -20,13 +20,13 @@ import msgspec
 
 from wicket_mcp.codec import canonical, decode
 from wicket_mcp.config.model.policy import Rule
-from wicket_mcp.errors import BadArguments, WicketError
+from wicket_mcp.errors import BadArguments, ConfigError, WicketError
 from wicket_mcp.files import replace_file
 from wicket_mcp.model import JsonObject, as_list, as_object
-from wicket_mcp.schema.checker import Checker, compile_schema
 from wicket_mcp.store.base import ApprovalStore
 from wicket_mcp.store.model import StandingApproval
 from wicket_mcp.telemetry.redact import mask_strings
+from wicket_mcp.trust.conditions import Condition, compile_condition
 from wicket_mcp.trust.rules import Call
 
 log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class Always:
         self._file = file
         self._version: int | None = None
         self._imported = False
-        self._rules: list[tuple[StandingApproval, Checker]] = []
+        self._rules: list[tuple[StandingApproval, Condition]] = []
 
     async def find(self, call: Call) -> str | None:
         """The description of the standing approval that covers a call; None if there is none."""
@@ -87,8 +87,8 @@ class Always:
         version = self._store.standing_approvals_version()
         if version is not None and version == self._version:
             return
-        rules = [(rule, _compile(rule)) for rule in await self._store.standing_approvals()]
-        self._rules = [(rule, checker) for rule, checker in rules if checker.problem is None]
+        rules = ((rule, _compile(rule)) for rule in await self._store.standing_approvals())
+        self._rules = [(rule, condition) for rule, condition in rules if condition is not None]
         self._version = version
 
     async def _import_file(self) -> None:
@@ -154,8 +154,8 @@ def _parse(text: str, at: float) -> list[StandingApproval]:
         digest = hashlib.sha256(canonical([rule.principal, rule.server, rule.tool, rule.arguments])).hexdigest()
         number = f"always-{digest[:8]}"
         approval = StandingApproval(number, rule.principal, rule.server, rule.tool, covered, by, round(at, 3))
-        if (problem := _compile(approval).problem) is not None:
-            raise ValueError(f"{rule.name}: {problem}")
+        if _compile(approval) is None:
+            raise ValueError(f"{rule.name}: its arguments are not JSON Schemas")
         if rule.action == "allow":
             rules.append(approval)
     return rules
@@ -166,15 +166,17 @@ def conditions(rule: StandingApproval) -> JsonObject:
     return as_object(decode(rule.conditions))
 
 
-def _compile(rule: StandingApproval) -> Checker:
-    arguments = conditions(rule)
-    schema: JsonObject = {"type": "object", "properties": arguments, "required": list(arguments)}
-    return compile_schema({**schema, "additionalProperties": False})
+def _compile(rule: StandingApproval) -> Condition | None:
+    """What it covers; None if that cannot be read."""
+    try:
+        return compile_condition(conditions(rule), allows=True, exact=True)
+    except ConfigError:
+        return None
 
 
-def _covers(rule: StandingApproval, condition: Checker, call: Call) -> bool:
+def _covers(rule: StandingApproval, condition: Condition, call: Call) -> bool:
     is_same_call = (rule.principal, rule.server, rule.tool) == (call.principal, call.server, call.tool)
-    return is_same_call and condition.errors(call.arguments) == []
+    return is_same_call and condition.fits(call.arguments)
 
 
 def _condition(value: Any) -> JsonObject:

@@ -14,9 +14,8 @@ import msgspec
 
 from wicket_mcp.codec import canonical
 from wicket_mcp.config.model.policy import Action, DataLabel, Rule
-from wicket_mcp.errors import ConfigError
 from wicket_mcp.model import JsonObject
-from wicket_mcp.schema.checker import Checker, compile_schema
+from wicket_mcp.trust.conditions import Condition, compile_condition
 from wicket_mcp.trust.effects import effect_of
 
 _DEFAULTS = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": True}
@@ -75,7 +74,7 @@ class Rules:
 
     def decide(self, call: Call) -> Decision | None:
         for name, rule, condition in self._rules:
-            if _matches(rule, call) and (condition is None or _fits(condition, call)):
+            if _matches(rule, call) and (condition is None or condition.fits(call.arguments)):
                 return Decision(rule.action, name)
         return None
 
@@ -84,16 +83,10 @@ def _name(rule: Rule, number: int) -> str:
     return rule.name or f"rule {number}"
 
 
-def _condition(rule: Rule, number: int) -> Checker | None:
+def _condition(rule: Rule, number: int) -> Condition | None:
     if not rule.arguments:
         return None
-    schema: JsonObject = {"type": "object", "properties": rule.arguments, "required": list(rule.arguments)}
-    checker = compile_schema(schema)
-    if checker.problem is not None:
-        raise ConfigError(
-            f"is not a JSON Schema: {checker.problem}", key=f"policy[{number - 1}].arguments", hint="Check the rule."
-        )
-    return checker
+    return compile_condition(rule.arguments, allows=rule.action == "allow", key=f"policy[{number - 1}].arguments")
 
 
 def _matches(rule: Rule, call: Call) -> bool:
@@ -114,7 +107,3 @@ def _holds(annotation: str, annotations: Mapping[str, Any]) -> bool:
     if name == "destructiveHint" and annotations.get("readOnlyHint") is True:
         value = False
     return value != annotation.startswith("!")
-
-
-def _fits(condition: Checker, call: Call) -> bool:
-    return condition.errors(call.arguments) == []
