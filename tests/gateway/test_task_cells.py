@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import OpenGateway, Server
+from tests.conftest import OpenGateway, Server, peer
 from tests.gateway.extensions_document import shows
 from tests.gateway.serving import META, Command
 from tests.gateway.test_tasks import ABLE, CAPABILITIES, LEGACY, MODERN, house, shake_hands
 from tests.gateway.test_unknown_fields import Client
+from tests.peers.counting_servers import KeepsTasks
 from wicket_mcp.app import Gateway
 from wicket_mcp.extensions import TASKS
 
@@ -55,8 +56,8 @@ async def test_a_modern_client(open_gateway: OpenGateway, server: str) -> None:
 
 
 @asynccontextmanager
-async def legacy_client(folder: Path, server: str) -> AsyncGenerator[Client]:
-    command = await Command.start(folder, {"x": SERVERS[server]}, "--dialect", "flat", "--no-daemon")
+async def legacy_client(folder: Path, server: Server) -> AsyncGenerator[Client]:
+    command = await Command.start(folder, {"x": server}, "--dialect", "flat", "--no-daemon")
     client = Client("legacy", command)
     await client.greet()
     await client.ask("tools/list", {})
@@ -69,7 +70,7 @@ async def legacy_client(folder: Path, server: str) -> AsyncGenerator[Client]:
 )
 @servers
 async def test_a_legacy_client(tmp_path: Path, server: str) -> None:
-    async with legacy_client(tmp_path, server) as client:
+    async with legacy_client(tmp_path, SERVERS[server]) as client:
 
         async def begin(name: str, **arguments: Any) -> str:
             call = {"name": f"x__{name}", "arguments": arguments, "task": {"ttl": arguments.pop("ttl", 60_000)}}
@@ -171,3 +172,66 @@ async def test_the_errors_have_the_codes_of_the_extension(open_gateway: OpenGate
         assert (required["code"], required["data"]["requiredCapabilities"]) == (-32021, {"extensions": {TASKS: {}}})
         for method in ("tasks/result", "tasks/list"):
             assert (await at.ask(method, {"taskId": number}))["code"] == -32601
+
+
+@shows("tasks", "what the server says on the way", clients="legacy", servers="legacy with tasks")
+async def test_a_legacy_client_is_told_what_the_server_says_about_its_task(tmp_path: Path) -> None:
+    async with KeepsTasks() as server, legacy_client(tmp_path, {"url": server.url}) as client:
+        number = (await client.ask("tools/call", {"name": "x__job", "task": {}}))["task"]["taskId"]
+        while (await client.ask("tasks/get", {"taskId": number})).get("statusMessage") != "begun":
+            pass  # its server has not named it yet
+        server.message = "halfway"
+        while (told := await client.hear("notifications/tasks/status")).get("statusMessage") != "halfway":
+            pass
+        assert (told["taskId"], told["status"]) == (number, "working")
+        server.finish.set()
+        assert (await client.ask("tasks/result", {"taskId": number}))["content"][0]["text"] == "done"
+
+
+@shows("tasks", "what the server says on the way", clients="modern", servers="legacy with tasks")
+async def test_a_modern_client_is_told_what_the_server_says_about_its_task(open_gateway: OpenGateway) -> None:
+    async with (
+        KeepsTasks() as server,
+        house(open_gateway, {"x": {"url": server.url}}, "flat", promote_after=0.0) as at,
+    ):
+        about = {"taskId": (await at.call("x__job"))["taskId"]}
+        for message in ("begun", "halfway"):
+            server.message = message
+            while (task := await at.ask("tasks/get", about)).get("statusMessage") != message:
+                assert task["status"] == "working"
+
+
+@shows("tasks", "tools that may run as tasks", clients="legacy", servers="legacy with tasks")
+async def test_a_server_is_asked_for_a_task_if_it_offers_that_and_the_client_wants_one(
+    open_gateway: OpenGateway,
+) -> None:
+    async with KeepsTasks() as server, house(open_gateway, {"x": {"url": server.url}}, "flat") as at:
+        await at.gateway.tools()
+        server.finish.set()
+        client, _ = await shake_hands(at)
+        call: dict[str, Any] = {"name": "x__either", "arguments": {}}
+        assert (await client.ask("tools/call", call))["content"][0]["text"] == "done"
+        number = (await client.ask("tools/call", {**call, "task": {}}))["task"]["taskId"]
+        assert (await client.ask("tasks/result", {"taskId": number}))["content"][0]["text"] == "done"
+        assert server.executed == ["either, without a task", "either"]
+
+
+@shows("tasks", "every tool is offered as one, none must be called as one", clients="legacy", servers="all")
+async def test_a_legacy_client_sees_that_it_may_call_any_tool_as_a_task(open_gateway: OpenGateway) -> None:
+    async with (
+        KeepsTasks() as server,
+        house(open_gateway, {"x": {"url": server.url}, "y": peer("Echo")}, "native", "flat") as at,
+    ):
+        await at.gateway.tools()
+
+        def support(listed: Any) -> dict[str, str]:
+            return {tool["name"]: tool.get("execution", {}).get("taskSupport") for tool in listed["tools"]}
+
+        client, _ = await shake_hands(at)
+        offered = support(await client.ask("tools/list", {}))
+        assert offered.keys() >= {"call_tool", "run_script", "x__job", "x__either", "y__echo"}
+        assert set(offered.values()) == {"optional"}
+        older, _ = await shake_hands(at, version="2025-06-18")
+        for listed in (await older.ask("tools/list", {}), await at.ask("tools/list", {})):
+            seen = support(listed)
+            assert (seen["call_tool"], seen["x__job"], seen["y__echo"]) == (None, "required", None)

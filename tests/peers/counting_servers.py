@@ -291,19 +291,23 @@ class AsksNewcomersToWaitOverSse(CountingSse):
 
 
 class KeepsTasks(CountingServer):
-    """Its tool can only be called as a task (2025-11-25), which ends when `finish` is set, in whatever session it is
-    asked about. Its tasks and their result have fields that nobody knows.
+    """`job` can only be called as a task (2025-11-25), `either` as one or not. A task ends when `finish` is set, in
+    whatever session it is asked about. Its tasks and their result have fields that nobody knows.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.finish = asyncio.Event()
         self.cancelled: list[str] = []
+        self.message = "begun"
 
     async def answer(self, request: Received, writer: asyncio.StreamWriter) -> None:
         if request.rpc_method == "tools/list" and request.headers.get("mcp-session-id") in self.sessions:
-            job = {"name": "job", "inputSchema": {"type": "object"}, "execution": {"taskSupport": "required"}}
-            send(writer, 200, JSON, request.answered({"tools": [job]}))
+            tools = [
+                {"name": name, "inputSchema": {"type": "object"}, "execution": {"taskSupport": support}}
+                for name, support in (("job", "required"), ("either", "optional"))
+            ]
+            send(writer, 200, JSON, request.answered({"tools": tools}))
         else:
             await super().answer(request, writer)
 
@@ -311,14 +315,18 @@ class KeepsTasks(CountingServer):
         method, params = request.rpc_method, request.body["params"]
         task = {"taskId": "t", "status": "completed" if self.finish.is_set() else "working", "ttl": 60_000}
         task |= {"createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z", "pollInterval": 20}
+        task["statusMessage"] = self.message
         results: dict[str, Any] = {
             "tools/call": {"task": task | UNKNOWN},
             "tasks/get": task | UNKNOWN,
             "tasks/result": {"content": [{"type": "text", "text": "done"}]} | UNKNOWN,
             "tasks/cancel": task,
         }
-        if method == "tools/call":
-            assert params["task"]
+        if method == "tools/call" and "task" not in params:
+            assert params["name"] == "either"
+            self.executed.append("either, without a task")
+            results[method] = results["tasks/result"]
+        elif method == "tools/call":
             self.executed.append(params["name"])
         elif method == "tasks/cancel":
             self.cancelled.append(params["taskId"])

@@ -29,14 +29,13 @@ SERVERS: dict[str, Server] = {
 }
 
 
-async def speak(era: str, *where: str, **environment: str) -> Any:
+async def speak(program: str, *arguments: str, **environment: str) -> Any:
     """What the client was told."""
     process = await asyncio.create_subprocess_exec(
         str(node()),
-        str(PEERS / "typescript_client.mjs"),
+        str(PEERS / program),
         str(HOME),
-        era,
-        *where,
+        *arguments,
         env={**os.environ, **environment},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -67,7 +66,7 @@ def check(told: Any) -> None:
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 async def test_it_is_served_over_http(open_gateway: OpenGateway, era: str) -> None:
     async with open_gateway(SERVERS) as gateway, serve_http(gateway) as address:
-        check(await speak(era, address, TOKEN))
+        check(await speak("typescript_client.mjs", era, address, TOKEN))
 
 
 @pytest.mark.parametrize("era", ["legacy", "modern"])
@@ -75,4 +74,17 @@ async def test_it_is_served_over_pipes(tmp_path: Path, era: str) -> None:
     config = tmp_path / "wicket.toml"
     config.write_text(toml_of(SERVERS))
     command = (sys.executable, "-m", "wicket_mcp", "serve", "--config", str(config))
-    check(await speak(era, *command, XDG_STATE_HOME=str(tmp_path / "state")))
+    check(await speak("typescript_client.mjs", era, *command, XDG_STATE_HOME=str(tmp_path / "state")))
+
+
+@shows("tasks", "create, poll, result, plain calls by the TypeScript SDK's client", clients="legacy", servers="legacy")
+async def test_a_tool_that_insists_on_tasks_is_called_plainly_and_as_a_task(tmp_path: Path) -> None:
+    config = tmp_path / "wicket.toml"
+    config.write_text(toml_of({"x": {"command": str(HOME / "node_modules" / ".bin" / "mcp-server-everything")}}))
+    command = (sys.executable, "-m", "wicket_mcp", "serve", "--config", str(config), "--dialect", "flat", "--no-daemon")
+    state = str(tmp_path / "state")
+    told = await speak("typescript_tasks.mjs", "x__simulate-research-query", *command, XDG_STATE_HOME=state)
+    for result in (told["plain"], told["result"]):
+        assert result["content"][0]["text"].startswith("# Research Report: tides")
+    assert told["taskStatus"]["status"] == "completed"
+    assert told["messages"][-1] == "Generating report..."

@@ -1,8 +1,8 @@
 """Tasks of servers: passed on to clients that support tasks; for other clients Wicket waits for the result.
 
 A modern client that declares tasks gets the server's task under an id of ours (`task_ids.py`). For every other client,
-and for a tool of a legacy server that can only be called as a task, Wicket waits for the end and returns the plain
-result. A modern client that called a tool directly, and could declare tasks, gets the server's error instead.
+and for a tool of a legacy server that is called as a task, Wicket waits for the end and returns the plain result. A
+modern client that called a tool directly, and could declare tasks, gets the server's error instead.
 
 If a call is cancelled while its server may be creating a task for it, the server gets a moment to name the task, which
 is then cancelled. Otherwise it would run on, and nobody would know its id.
@@ -78,9 +78,10 @@ def resolve_task(ids: TaskIds) -> Layer:
 
 
 def _augment(request: Request) -> Request:
-    """Call a legacy server's tool as a task if it requires that."""
-    tool = request.tool
-    if tool is None or as_object(tool.definition.get("execution")).get("taskSupport") != "required":
+    """Call a legacy server's tool as a task if it requires that, or if it allows that and the client asked for one."""
+    support = as_object(request.tool.definition.get("execution")).get("taskSupport") if request.tool else None
+    followed = _find_followed(request)
+    if support != "required" and not (support == "optional" and followed is not None and followed.requested):
         return request
     return replace(request, params={**request.params, "task": {"ttl": LEGACY_TTL_MS}})
 

@@ -26,24 +26,38 @@ class Followed(msgspec.Struct):
     """The server's answer to the call, in its era's format."""
     latest: JsonObject = msgspec.field(default_factory=dict[str, Any])
     """What the server said last about its task."""
+    requested: bool = False
+    """The client asked for a task, so the server is asked for one where it offers that."""
     abandoned: bool = False
     """Wicket stops, and the server's task should continue without it."""
     on_known: Callable[[], None] | None = None
+    on_progress: Callable[[], None] | None = None
+    """Called when the server says something else about the task's progress."""
 
     def know(self, server: str, created: JsonObject) -> None:
         self.server, self.created, self.latest = server, created, {}
         if self.on_known is not None:
             self.on_known()
 
-    def unknown_fields(self) -> JsonObject:
-        """What the server's task has that Wicket does not know."""
-        state = self.latest or as_object(self.created.get("task")) or self.created
+    def learn(self, task: JsonObject) -> None:
+        before = self._state.get("statusMessage")
+        self.latest = task
+        if self.on_progress is not None and task.get("statusMessage") != before:
+            self.on_progress()
+
+    @property
+    def _state(self) -> JsonObject:
+        return self.latest or as_object(self.created.get("task")) or self.created
+
+    def passed_fields(self) -> JsonObject:
+        """What the server says about its task beside the fields that a task of ours has itself."""
+        state = self._state
         fields = {name: value for name, value in state.items() if name not in _KNOWN}
         meta = {name: v for name, v in as_object(state.get("_meta")).items() if name not in (META_SERVER_INFO, RELATED)}
         return {**fields, "_meta": meta} if meta else fields
 
 
-_KNOWN = frozenset({"taskId", "status", "statusMessage", "createdAt", "lastUpdatedAt", "ttl", "ttlMs"}) | {
+_KNOWN = frozenset({"taskId", "status", "createdAt", "lastUpdatedAt", "ttl", "ttlMs"}) | {
     *("pollInterval", "pollIntervalMs", "result", "error", "inputRequests", "resultType", "_meta"),
 }
 POLL = 1.0  # seconds between two polls, unless the server sets another interval
@@ -74,7 +88,7 @@ async def wait_for_task(
                 await asyncio.sleep(_pause(task))
             task = await send("tasks/get", {"taskId": number})
             if followed is not None:
-                followed.latest = task
+                followed.learn(task)
         return await _take_result(server, task, number, send, legacy=legacy)
     except asyncio.CancelledError:
         await run_uninterrupted(cancel_task(number, send))

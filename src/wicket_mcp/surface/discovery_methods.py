@@ -12,7 +12,8 @@ from wicket_mcp.catalog.skills import rewrite_skill
 from wicket_mcp.dialects.vendor_keys import add_keys
 from wicket_mcp.errors import INVALID_PARAMS, UnknownName
 from wicket_mcp.extensions import GROUPS, UI, declares
-from wicket_mcp.model import Caller, JsonObject, as_object, as_text
+from wicket_mcp.model import LATEST_LEGACY_VERSION, Caller, JsonObject, as_object, as_text
+from wicket_mcp.surface import tasks_methods
 from wicket_mcp.surface.answers import build_page
 from wicket_mcp.surface.asked_lists import List, ask_server
 from wicket_mcp.surface.problems import RpcProblem
@@ -47,6 +48,8 @@ async def list_tools(protocol: "Protocol", request: "Request", caller: Caller, r
     fields = verbs.addresses.fields("tools", caller.principal) if of_servers else None
     if of_servers:
         tools, fields = await ask_server(protocol, request, caller, "tools", "name", List(tools, fields))
+    if request.legacy_version == LATEST_LEGACY_VERSION and not protocol.unprefixed:
+        tools = [tasks_methods.offer(tool) for tool in tools]
     return build_page(request, "tools", tools, "name", TOOLS_PAGE, fields=fields)
 
 

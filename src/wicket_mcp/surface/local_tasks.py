@@ -86,6 +86,11 @@ class LocalTask(msgspec.Struct, eq=False):
         for hear in list(self.on_change):
             hear()
 
+    def progress(self) -> None:
+        """The server has said something else about its task that this one stands for."""
+        if not self.ended:
+            self.change(self.status)
+
     async def ask(self, method: str, params: JsonObject, key: str = "") -> JsonObject:
         """Ask a question through the client that follows the task, and wait for the reply."""
         key = key or f"q{next(self._numbers)}"
@@ -152,6 +157,7 @@ class LocalTasks:
     def resume(self, task: LocalTask, work: Work) -> None:
         """Run the task's work."""
         task.followed.on_known = lambda: self._save_soon(task)
+        task.followed.on_progress = task.progress
         task.work = self._running.start(self._run(task, work), "task")
 
     async def find(self, number: str, principal: Principal) -> LocalTask | None:

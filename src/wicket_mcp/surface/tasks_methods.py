@@ -123,6 +123,7 @@ async def call_legacy(
     ttl = requested / 1000 if isinstance(requested, int | float) and not isinstance(requested, bool) else None
 
     async def work(task: LocalTask) -> JsonObject:
+        task.followed.requested = True
         return await call(TaskCaller(request.caller, task))
 
     task = await protocol.tasks.start(request.caller.principal, work, ttl)
@@ -134,6 +135,11 @@ async def call_legacy(
 
         task.on_change.append(tell)
     return {"task": _legacy(protocol, task)}
+
+
+def offer(tool: JsonObject) -> JsonObject:
+    """A tool in a legacy client's list. Wicket makes a task of any call, and waits for servers that insist on one."""
+    return {**tool, "execution": {**as_object(tool.get("execution")), "taskSupport": "optional"}}
 
 
 async def _ask_each(task: LocalTask, questions: JsonObject) -> JsonObject:
@@ -351,7 +357,7 @@ def _unknown() -> RpcProblem:
 
 def _modern(protocol: "Protocol", task: LocalTask) -> JsonObject:
     return {
-        **task.followed.unknown_fields(),
+        **task.followed.passed_fields(),
         "taskId": protocol.verbs.task_ids.seal("", task.id, task.principal),
         "status": task.status,
         "createdAt": _time(task.created_at),
