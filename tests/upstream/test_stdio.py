@@ -1,18 +1,21 @@
 """A child's pipes, with children of a few lines that go wrong in one way each."""
 
 import asyncio
+import os
 import signal
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 from tests.peers.recording_host import Heard, RecordingHost
 
 from wicket_mcp.config.model.config import ResolvedServer, ServerConfig
-from wicket_mcp.errors import Crashed
+from wicket_mcp.errors import Crashed, NotSent
 from wicket_mcp.model import JsonObject
 from wicket_mcp.rpc import MAX_PEER_REQUESTS
+from wicket_mcp.upstream import stdio
 from wicket_mcp.upstream.keeper import Keeper
 from wicket_mcp.upstream.stdio import StdioConnection
 
@@ -33,6 +36,15 @@ DIES_OF = """
 import os, sys
 sys.stdin.readline()
 os.kill(os.getpid(), int(sys.argv[1]))
+"""
+
+STOPS_READING = """
+import os, sys
+os.read(0, 1000)
+os.close(0)
+os.write(1, b'{"id": 1, "result": {}}\\n')
+open(sys.argv[1]).read()
+os._exit(3)
 """
 
 FLOODS = """
@@ -97,3 +109,21 @@ async def test_b25_whatever_signal_kills_it_the_call_fails(number: int, name: st
     async with child(DIES_OF, str(int(number)), host=host) as connection:
         with pytest.raises(Crashed, match=f"killed by {name}"):
             await connection.request("x", {})
+
+
+async def test_a_call_to_a_child_that_is_exiting_says_with_which_code(
+    host: RecordingHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stdio, "EXIT_REASON_GRACE", 30.0)
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    async with child(STOPS_READING, str(gate), host=host) as connection:
+        await connection.request("x", {})
+        with pytest.raises(NotSent, match="Server 'x' ended before it answered"):
+            while True:
+                await connection.notify("x")
+                await asyncio.sleep(0)
+        request = asyncio.ensure_future(connection.request("x", {}))
+        await asyncio.to_thread(gate.write_text, "exit")
+        with pytest.raises(NotSent, match="exited with code 3"):
+            await request

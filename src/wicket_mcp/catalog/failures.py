@@ -23,7 +23,11 @@ def summarize_failure(server: str, problem: str) -> str:
 
 def is_news(before: str | None, problem: str) -> bool:
     """Whether a server fails for another reason than before; that it has failed again is not news."""
-    return before is None or before.partition("\n")[0].partition(". ")[0].rstrip(".") not in problem
+    return before is None or (_first_sentence(before) not in problem and _first_sentence(problem) not in before)
+
+
+def _first_sentence(problem: str) -> str:
+    return problem.partition("\n")[0].partition(". ")[0].rstrip(".")
 
 
 def lacks_something(server: ServerConfig, base_dir: Path) -> bool:

@@ -142,7 +142,15 @@ class StdioConnection(Versioned, asyncio.SubprocessProtocol):
     ) -> Awaitable[JsonObject]:
         if self._ended:
             raise self._not_sent(self._ended)
+        if self._stdin is not None and self._stdin.is_closing():
+            return self._explain_end()
         return self._rpc.request(method, params, callbacks)
+
+    async def _explain_end(self) -> JsonObject:
+        """Raises NotSent. The child has closed its input: it usually exits at once, and its exit code says more."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._exited.wait(), EXIT_REASON_GRACE)
+        raise self._not_sent(self._ended or self._crash())
 
     async def notify(self, method: str, params: JsonObject | None = None) -> None:
         await self._rpc.notify(method, params)
@@ -390,7 +398,7 @@ class StdioConnection(Versioned, asyncio.SubprocessProtocol):
 
     def _crash(self) -> Crashed:
         code = self._process.get_returncode() if self._process else None
-        how = f"exited with code {code}"
+        how = "ended" if code is None else f"exited with code {code}"
         if code is not None and code < 0:
             how = f"was killed by {_signal_name(-code)}"
         return Crashed(
