@@ -385,6 +385,36 @@ def test_uv_is_asked_where_it_is(shell: Shell, tmp_path: Path) -> None:
     assert row == {"server": "p", "package": "tiny-mcp==1.1", "integrity": "sha256:aa sha256:bb"}
 
 
+def test_every_package_of_a_command_is_pinned_at_once_and_compared_before_a_start(shell: Shell, tmp_path: Path) -> None:
+    """Stand-ins for `uvx`, and for `uv`, which finds version 1.1 of everything and later other files for `tiny-mcp`."""
+    script = """read wanted
+    case "$2 $wanted" in
+      install*tiny-mcp*) echo "Hash mismatch for tiny-mcp" >&2; exit 1;;
+      compile*) echo "${wanted%%<*}==1.1 --hash=sha256:aa";;
+    esac"""
+    _program(tmp_path / "bin", "uv", script)
+    echo = peer("Echo")
+    _program(tmp_path / "bin", "uvx", f"exec {echo['command']} {' '.join(map(str, echo['args']))}")
+    path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    text = (
+        '[servers.p]\ncommand = "uvx"\nargs = ["--with", "helper<2", "tiny-mcp"]\n'
+        "[servers.s]\ncommand = \"sh\"\nargs = ['-c', 'exec uvx --with helper tiny-mcp']\n"
+    )
+    config = shell.write(".config/wicket/wicket.toml", text)
+    findings = shell.run("doctor", "--json", PATH=path).json
+    assert "uvx runs the newest helper<2, tiny-mcp, whichever" in str(findings)
+    rows = shell.run("pin", "--json", PATH=path).json
+    assert [(row["server"], row["package"]) for row in rows] == [
+        *(("p", "helper==1.1"), ("p", "tiny-mcp==1.1")),
+        *(("s", "helper==1.1"), ("s", "tiny-mcp==1.1")),
+    ]
+    assert '["--with", "helper==1.1", "tiny-mcp==1.1"]' in config.read_text()
+    assert "exec uvx --with helper==1.1 tiny-mcp==1.1" in config.read_text()
+    assert shell.run("pin", PATH=path).out == "Every package has its version.\n"
+    refused = shell.run("call", "p.echo", "message=hi", PATH=path)
+    assert (refused.code, "tiny-mcp==1.1 is not what was pinned" in refused.err) == (1, True), refused.err
+
+
 @pytest.mark.parametrize(
     ("kept", "now", "same"),
     [

@@ -134,7 +134,7 @@ def test_a_package_in_a_shells_command_is_found_and_pinned_where_it_stands(
     assert package is not None
     assert (package.spec.strip('"'), package.pinned, package.at) == (spec, False, len(options))
     if not package.is_address:
-        assert package.argument(package.pin("9.9")) == pinned
+        assert package.argument(package.pin("9.9"), command) == pinned
 
 
 @pytest.mark.parametrize("command", ["node server.js", "echo npx", "python -m server --name 'npx pkg'", "make npx"])

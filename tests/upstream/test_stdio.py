@@ -111,6 +111,12 @@ async def test_b25_whatever_signal_kills_it_the_call_fails(number: int, name: st
             await connection.request("x", {})
 
 
+async def _notify_until_it_fails(connection: StdioConnection) -> None:
+    while True:
+        await connection.notify("x")
+        await asyncio.sleep(0)
+
+
 async def test_a_call_to_a_child_that_is_exiting_says_with_which_code(
     host: RecordingHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,9 +126,7 @@ async def test_a_call_to_a_child_that_is_exiting_says_with_which_code(
     async with child(STOPS_READING, str(gate), host=host) as connection:
         await connection.request("x", {})
         with pytest.raises(NotSent, match="Server 'x' ended before it answered"):
-            while True:
-                await connection.notify("x")
-                await asyncio.sleep(0)
+            await _notify_until_it_fails(connection)
         request = asyncio.ensure_future(connection.request("x", {}))
         await asyncio.to_thread(gate.write_text, "exit")
         with pytest.raises(NotSent, match="exited with code 3"):

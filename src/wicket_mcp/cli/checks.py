@@ -20,7 +20,7 @@ from wicket_mcp.config.model.config import Config, ServerConfig
 from wicket_mcp.config.read.secrets import literal_secrets, missing_secrets
 from wicket_mcp.store.open import STATE_FILE
 from wicket_mcp.telemetry.redact import mask_assignments
-from wicket_mcp.trust.launchers import package_of
+from wicket_mcp.trust.launchers import packages_of
 
 Level: TypeAlias = Literal["ok", "warning", "problem"]
 
@@ -151,14 +151,15 @@ def _command(config: ServerConfig, settings: Config) -> Iterator[Finding]:
 
 def _find_unpinned(config: ServerConfig) -> Iterator[Finding]:
     """A launcher that fetches whatever is newest runs tomorrow what nobody has looked at today."""
-    package = package_of(config)
-    if package is None or package.pinned:
+    unpinned = [package for package in packages_of(config) if not package.pinned]
+    if not unpinned:
         return
-    program = Path(package.launcher).name
-    message = f"{program} runs the newest {package.spec}, whichever version that is"
-    pinned = package.pin("sha256:DIGEST" if package.registry == "oci" else "VERSION")
-    fix = f'Pin it in its args: "{pinned}", or run: wicket pin {config.name}'
-    yield Finding("warning", config.name, message, fix, unpinned=package.spec)
+    program, specs = Path(unpinned[0].launcher).name, ", ".join(package.spec for package in unpinned)
+    message = f"{program} runs the newest {specs}, whichever version that is"
+    pins = (package.pin("sha256:DIGEST" if package.registry == "oci" else "VERSION") for package in unpinned)
+    pinned = ", ".join(f'"{pin}"' for pin in pins)
+    fix = f"Pin it in its args: {pinned}, or run: wicket pin {config.name}"
+    yield Finding("warning", config.name, message, fix, unpinned=specs)
 
 
 def _find_exposed_secrets(config: Config) -> Iterator[Finding]:

@@ -72,6 +72,7 @@ def pin(
 
     settings = _own_file(read(config))
     servers = {entry.name: entry for entry in settings.servers}
+    written = {name: list(entry.args) for name, entry in servers.items()}
     if server is not None and server not in servers:
         raise UnknownName("server", server, list(servers)[:3])
     stored = with_library(config, lambda library: library.store.pins(), verbose=verbose)
@@ -88,13 +89,15 @@ def pin(
             note(f"{name}: {package.spec} could not be pinned: {problem}")
             continue
         spec = package.spec if package.pinned else package.pin(version)
-        if (argument := package.argument(spec)) is None:
+        args = written[name]
+        if (argument := package.argument(spec, args[package.at])) is None:
             failed = True
             note(f"{name}: the shell's command is too involved to be changed. Write {spec} into it yourself.")
             continue
         pinned.append({"server": name, "package": spec, "integrity": integrity})
         if not dry_run and not package.pinned and settings.path is not None:
-            _write(settings.path, name, list(servers[name].args), package.at, argument)
+            args[package.at] = argument
+            _write(settings.path, name, args)
     if not dry_run and pinned:
         with_library(settings.path, lambda library: _remember(library, pinned), verbose=verbose)
     if json:
@@ -122,13 +125,13 @@ def _own_file(settings: "Config") -> "Config":
 
 
 def _packages(servers: "Iterable[ServerConfig]", only: str | None) -> "Iterator[tuple[str, Package]]":
-    from wicket_mcp.trust.launchers import package_of
+    from wicket_mcp.trust.launchers import packages_of
 
     for server in servers:
-        package = package_of(server) if only in (None, server.name) else None
-        needs_no_hash = package is not None and package.pinned and (package.registry == "oci" or package.is_address)
-        if package is not None and not needs_no_hash:
-            yield server.name, package
+        for package in packages_of(server) if only in (None, server.name) else ():
+            needs_no_hash = package.pinned and (package.registry == "oci" or package.is_address)
+            if not needs_no_hash:
+                yield server.name, package
 
 
 def _abbreviate(integrity: str) -> str:
@@ -152,12 +155,11 @@ async def _remember(library: "Library", pinned: list[dict[str, str]]) -> None:
     )
 
 
-def _write(path: Path, server: str, args: list[str], at: int, spec: str) -> None:
+def _write(path: Path, server: str, args: list[str]) -> None:
     from wicket_mcp.cli.trust import keep_trust
     from wicket_mcp.config.edit import toml, wicket_toml
     from wicket_mcp.config.edit.client_entries import read_text
 
-    args[at] = spec
     with keep_trust(path):
         wicket_toml.save(path, toml.set_key(read_text(path), ("servers", server), "args", args))
 

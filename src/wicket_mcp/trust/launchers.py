@@ -145,11 +145,11 @@ class Package(msgspec.Struct, frozen=True):
             return f"{self.spec.partition('@')[0]}@{version}"
         return f"{self.name}{'==' if self.registry == 'pypi' else '@'}{version}"
 
-    def argument(self, spec: str) -> str | None:
-        """The whole argument with this package instead; None if it stands in a command that is not so simple."""
+    def argument(self, spec: str, now: str) -> str | None:
+        """The argument `now` with this package instead; None if it stands in a command that is not so simple."""
         if not self.shell:
             return f"{self.option}{spec}"
-        before, word, after = self.shell.partition(f"{self.option}{self.spec}")
+        before, word, after = now.partition(f"{self.option}{self.spec}")
         is_word = (not before or before[-1] in " '\"=") and (not after or after[0] in " '\";&|)")
         return f"{before}{self.option}{spec}{after}" if word and is_word else None
 
@@ -166,11 +166,16 @@ def _find_image(args: Sequence[str]) -> int | None:
     return None
 
 
+def packages_of(server: ServerConfig) -> list[Package]:
+    """Every package that the server's command fetches: `uvx --with a b` fetches two."""
+    return list(_find_all((server.command or "", *server.args)))
+
+
 def package_of(server: ServerConfig) -> Package | None:
     """The package that the server's command fetches, the first without a version if there are several; None if it
     fetches none. A launcher may stand behind other programs (`env`, `cmd /c`, `timeout 9`) or in a shell's command.
     """
-    fetched = list(_find_all((server.command or "", *server.args)))
+    fetched = packages_of(server)
     return next((package for package in fetched if not package.pinned), next(iter(fetched), None))
 
 

@@ -23,7 +23,7 @@ from wicket_mcp.config.model.server import ServerConfig
 from wicket_mcp.errors import CannotStart, ConfigError, WicketError
 from wicket_mcp.model import as_list, as_object, as_text
 from wicket_mcp.store.base import NoteStore, PinStore
-from wicket_mcp.trust.launchers import Package, package_of
+from wicket_mcp.trust.launchers import Package, packages_of
 
 log = logging.getLogger(__name__)
 
@@ -161,7 +161,7 @@ class _State(PinStore, NoteStore, Protocol):
 
 
 class Integrity:
-    """Checks that the package of a server is still the pinned one."""
+    """Checks that the packages of a server are still the pinned ones."""
 
     def __init__(self, store: _State) -> None:
         self._store = store
@@ -170,9 +170,11 @@ class Integrity:
         """Raises CannotStart for a different package. If nothing was pinned, or no registry answers, the server may
         start.
         """
-        package = package_of(server)
-        if package is None or not package.pinned or package.registry == "oci":
-            return
+        for package in packages_of(server):
+            if package.pinned and package.registry != "oci":
+                await self._check(server, package)
+
+    async def _check(self, server: ServerConfig, package: Package) -> None:
         try:
             pinned = await self._pinned_integrity(server.name, package)
             note = f"integrity {package.registry} {package.spec}"
