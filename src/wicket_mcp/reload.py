@@ -44,8 +44,12 @@ async def watch(path: Path, used: Callable[[], Config], apply: Callable[[Config]
         elif stamp != waiting and seen is not None:
             waiting = stamp  # it may still be being written
         else:
-            seen, waiting = stamp, None
-            if (config := await read_again(path, used())) is not None:
+            config = await read_again(path, used())
+            if _stamp(files) == stamp:
+                seen, waiting = stamp, None
+            else:
+                config = None  # it changed while it was read: it will be read again
+            if config is not None:
                 first = first or config
                 if staying(used(), config) != used():
                     _apply(config, apply)
