@@ -25,6 +25,7 @@ from tests.peers.protected import (
     Moves,
     NamesNobody,
     NoS256,
+    OffersSeveral,
     Protected,
     ProviderDown,
     Refuses,
@@ -219,6 +220,14 @@ async def test_a_server_that_says_nothing_about_oauth_is_signed_in_to_if_it_is_c
             assert status.state == "needs sign-in"
             await sign_in(gateway)
             assert text_of(await gateway.call("x.whoami")) == "ann"
+
+
+async def test_a_server_that_offers_several_ways_is_understood(open_gateway: OpenGateway) -> None:
+    async with OffersSeveral() as remote, open_gateway({"x": {"url": remote.url}}) as gateway:
+        with pytest.raises(NeedsSignIn):
+            await gateway.call("x.whoami")
+        await sign_in(gateway)
+        assert text_of(await gateway.call("x.whoami")) == "ann"
 
 
 async def test_a_client_of_the_configuration_is_shown_to_one_authorization_server_alone(

@@ -14,6 +14,7 @@ from typing import Any, Self
 from urllib.parse import urlencode
 
 from aiohttp import web
+from multidict import CIMultiDict
 
 from wicket_mcp.codec import decode, encode
 from wicket_mcp.model import MODERN_VERSION, JsonObject, as_object
@@ -372,3 +373,14 @@ class Moves(Protected):
     async def resource_metadata(self, request: web.Request) -> web.Response:
         origin = self.origin if self.other is None else self.other.origin
         return web.json_response({"resource": self.url, "authorization_servers": [origin]})
+
+
+class OffersSeveral(Protected):
+    """It takes passwords too, and says so first, in a line of its own."""
+
+    async def mcp(self, request: web.Request) -> web.Response:
+        response = await super().mcp(request)
+        if "WWW-Authenticate" not in response.headers:
+            return response
+        several = [("WWW-Authenticate", 'Basic realm="people"'), *response.headers.items()]
+        return web.Response(status=response.status, headers=CIMultiDict(several))

@@ -283,7 +283,7 @@ class _OnDemand:
             return False
 
     async def handle_rejection(self, answer: Answer, sent: Mapping[str, str], *, final: bool = False) -> bool:
-        if self._inner is None and not Challenge.read(answer.header("WWW-Authenticate")).token:
+        if self._inner is None and not Challenge.read(answer.challenges).token:
             return False
         return await (self._inner or self._load()).handle_rejection(answer, sent, final=final)
 

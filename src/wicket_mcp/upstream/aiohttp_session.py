@@ -131,6 +131,10 @@ class HttpAnswer:
     def header(self, name: str) -> str:
         return self._response.headers.get(name, "")
 
+    @property
+    def challenges(self) -> str:
+        return ", ".join(self._response.headers.getall("WWW-Authenticate", ()))
+
     async def read(self) -> bytes:
         try:
             if self._inflater is None:

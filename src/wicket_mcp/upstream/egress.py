@@ -83,6 +83,11 @@ class Answer(Protocol):
         """The header's value, or "" when it is absent."""
         ...
 
+    @property
+    def challenges(self) -> str:
+        """All challenges of `WWW-Authenticate`, which may come in several lines; "" if there is none."""
+        ...
+
     async def read(self) -> bytes:
         """The next piece of the decompressed body; b"" at its end. Raises Crashed or ProtocolViolation."""
         ...

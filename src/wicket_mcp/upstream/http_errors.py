@@ -114,7 +114,7 @@ def _forbidden(answer: Answer, error: JsonObject | None) -> HttpRefused:
     text = excerpt(str(error.get("message", "")).encode("utf-8", "replace"), endpoint) if error else ""
     hint = "Check the headers (token, key) or the auth section configured for this server."
     if answer.status == HTTPStatus.UNAUTHORIZED:
-        names_oauth = "resource_metadata" in answer.header("WWW-Authenticate")
+        names_oauth = "resource_metadata" in answer.challenges
         words = (
             "It wants OAuth: leave an Authorization header out, and run" if names_oauth else "If it wants OAuth, try"
         )

@@ -67,7 +67,7 @@ class OAuthClient:
                 answer.close()
         except (TimeoutError, UpstreamError, Denied):
             return Challenge()
-        return Challenge.read(answer.header("WWW-Authenticate")) if answer.status in (401, 403) else Challenge()
+        return Challenge.read(answer.challenges) if answer.status in (401, 403) else Challenge()
 
     async def discover(self, challenge: Challenge, issuer_name: str = "") -> tuple[Resource, Issuer]:
         """Find the authorization server that protects the server. Raises SignInFailed."""

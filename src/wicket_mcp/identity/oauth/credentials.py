@@ -126,7 +126,7 @@ class PersonCredentials(_Tokens):
         return self._headers(grant, verb, url, body)
 
     async def handle_rejection(self, answer: Answer, sent: Mapping[str, str], *, final: bool = False) -> bool:
-        challenge = Challenge.read(answer.header("WWW-Authenticate"))
+        challenge = Challenge.read(answer.challenges)
         if self._take_nonce(answer, challenge):
             return True
         if answer.status == 403:
@@ -264,7 +264,7 @@ class MachineCredentials(_Tokens):
         return self._headers(grant, verb, url, body)
 
     async def handle_rejection(self, answer: Answer, sent: Mapping[str, str], *, final: bool = False) -> bool:
-        challenge = Challenge.read(answer.header("WWW-Authenticate"))
+        challenge = Challenge.read(answer.challenges)
         if final:
             return False
         if self._take_nonce(answer, challenge):
