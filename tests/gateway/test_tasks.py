@@ -394,9 +394,7 @@ class Legacy:
         return last.get("result", last.get("error"))
 
 
-async def shake_hands(
-    at: House, able: dict[str, Any] | None = None, version: str = "2025-11-25"
-) -> tuple[Legacy, Any]:
+async def shake_hands(at: House, able: dict[str, Any] | None = None, version: str = "2025-11-25") -> tuple[Legacy, Any]:
     hello = {"protocolVersion": version, "capabilities": able or {}, "clientInfo": {"name": "t", "version": "1"}}
     _, headers, body = await at.client.post({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello})
     return Legacy(at, {"Mcp-Session-Id": headers["Mcp-Session-Id"]}), body["result"]
