@@ -126,7 +126,7 @@ class Gateway(Library):
         self._rooms = build(config, live)
         self.catalogue.watch(self._publish_changes)
         store.hear_listings(lambda: self.tasks.start(self.catalogue.take_stored(), "take in listings"))
-        self.accounts.tell(self._take_account, self.audit.act)
+        self.accounts.tell(self._take_account, self.audit.act_on)
 
     @property
     def verbs(self) -> Verbs:
@@ -187,6 +187,7 @@ class Gateway(Library):
                 lambda: self._rooms.pipeline.guard,
                 pinned=lambda: bool(self.config.favourites),
                 act=self.audit.act,
+                act_on=self.audit.act_on,
                 on_successor=self._disown,
             )
         return self._facade
@@ -419,7 +420,7 @@ class Gateway(Library):
         for server, listing in new.listings.items():
             before = old.listings.get(server)
             if before is not None and (names := changed_tools(before.tools, listing.tools)):
-                self.audit.act("gateway", "tools changed", f"{server}: {', '.join(names)}")
+                self.audit.act("gateway", "tools changed", f"{server}: {', '.join(names)}", server=server)
 
     async def close(self) -> None:
         await self.tasks.close()

@@ -15,10 +15,11 @@ from msgspec.structs import replace
 
 from wicket_mcp.catalog.listing import fingerprint
 from wicket_mcp.catalog.snapshot import Snapshot, changed_tools
-from wicket_mcp.errors import ConfigError
+from wicket_mcp.errors import ConfigError, Unavailable
 from wicket_mcp.model import JsonObject, Principal, Tool
 from wicket_mcp.reload import read_again
 from wicket_mcp.store.model import CallRecord, StoredPin
+from wicket_mcp.store.records import is_call
 from wicket_mcp.surface.admission import Admission
 from wicket_mcp.surface.neighbours import Gate, Neighbours, Question
 from wicket_mcp.surface.sessions import Sessions
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
 MAX_TOOLS = 500
 """The most tools with their own label; above this number no tool has one."""
 CHARS_PER_TOKEN = 4
-_NOT_CALLS = ("auth", "admin", "tools/list")
 
 
 class CallCounter:
@@ -57,10 +57,11 @@ class CallCounter:
     def __call__(self, records: Sequence[CallRecord]) -> None:
         by_server: dict[str, list[CallRecord]] = {}
         for record in records:
-            if record.method in _NOT_CALLS:
+            if not is_call(record):
                 continue
             # Callers can make up unknown names and resource addresses, so these get no label.
-            tool = record.tool if record.server and record.method == "tools/call" else ""
+            is_known = record.server and record.method == "tools/call" and record.outcome != Unavailable.code
+            tool = record.tool if is_known else ""
             if tool and len(self._tools) <= MAX_TOOLS:
                 self._tools.add((record.server, tool))
             key = record.server, tool if len(self._tools) <= MAX_TOOLS else "", record.outcome

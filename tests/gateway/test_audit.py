@@ -39,6 +39,30 @@ async def test_v22_b16_a_call_that_was_turned_down_is_recorded_like_one_that_was
         ]
 
 
+async def test_a_call_is_found_by_its_server_also_if_that_never_started(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"gone": {"command": "no-such-command-anywhere"}}) as gateway:
+        with pytest.raises(WicketError):
+            await gateway.call("gone.look")
+        (record,) = await gateway.store.find_calls(AuditQuery(server="gone"))
+        assert (record.tool, record.outcome) == ("look", "unavailable")
+
+
+async def test_an_act_on_a_server_is_found_by_its_name_and_is_no_call(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"echo": peer("Echo")}) as gateway:
+        gateway.audit.act_on("ann", "stop server", "echo")
+        gateway.audit.hear("echo", "info", "a message of its own")
+        await gateway.call("echo.pid")
+        records = await gateway.store.find_calls(AuditQuery(server="echo"))
+        assert {record.tool for record in records} == {"stop server", "log message", "pid"}
+        assert sum(total.calls for total in await gateway.store.call_totals(0.0, 86400.0)) == 1
+        async with visiting(gateway) as visitor:
+            await visitor.sign_in()
+            page = (await visitor.get("/ui/servers/echo"))[1]
+        assert 'href="/ui/tools/echo.pid"' in page
+        assert 'href="/ui/tools/echo.stop' not in page
+        assert '<div class="figure">1</div>' in page  # calls in 24 hours
+
+
 async def test_b16_a_principal_without_the_scope_is_recorded_and_told_once(open_gateway: OpenGateway) -> None:
     nobody = Principal("nobody", frozenset({"discover"}))
     async with open_gateway({"echo": peer("Echo")}) as gateway:
@@ -87,6 +111,8 @@ async def test_every_kind_of_event_is_in_the_audit_that_other_programs_read(
         ("admin", "register server", "ok"),
         ("admin", "delete registered server", "ok"),
     }
+    of_the_server = {record["tool"] for record in records if record.get("server") == "changing"}
+    assert of_the_server == {"echo", "pid", "release", "approve call", "tools changed", "stop server"}
     (called,) = [record for record in records if record["tool"] == "echo"]
     assert (called["principal"], called["server"]) == ("local", "changing")
     assert called["tokens_in"] > 0
@@ -112,5 +138,6 @@ async def _make_every_kind_happen(gateway: Gateway) -> None:
         csrf = await visitor.csrf()
         await visitor.post("/ui/approvals/call-1/once", csrf=csrf)
         await visitor.post("/ui/access/keys/ci/revoke", csrf=csrf)
+        await visitor.post("/ui/servers/changing/stop", csrf=csrf)
     await gateway.call("changing.release")
     await gateway.catalogue.renew("changing")

@@ -77,6 +77,22 @@ async def test_a_scrape_tells_what_happened(open_gateway: OpenGateway) -> None:
         assert (rejected.outcome, rejected.principal) == ("rejected", "unknown 127.0.0.1")
 
 
+async def test_messages_and_acts_are_no_calls_and_a_server_that_cannot_start_is_named(
+    open_gateway: OpenGateway,
+) -> None:
+    async with served(open_gateway, echo=peer("Echo"), dead=peer("ExitsAtOnce")) as (gateway, client):
+        gateway.audit.hear("echo", "info", "a message of its own")
+        gateway.audit.act_on("local", "stop server", "echo")
+        for made_up in ("dead.one", "dead.two"):
+            with pytest.raises(WicketError):
+                await gateway.call(made_up)
+        text = (await scrape(client))[1]
+        counted = {name: value for name, value in values(text).items() if name.startswith("wicket_calls_total")}
+        assert counted == {'wicket_calls_total{server="dead",tool="",outcome="unavailable"}': 2}
+        assert 'wicket_call_duration_seconds_count{server="dead"} 2' in text
+        assert "wicket_call_duration_seconds_count" not in text.replace('_count{server="dead"}', "")
+
+
 async def test_what_goes_on_is_read_when_somebody_asks(open_gateway: OpenGateway) -> None:
     async with served(open_gateway, echo=peer("Echo")) as (gateway, client):
         await gateway.call("echo.pid")

@@ -17,7 +17,7 @@ import msgspec
 from wicket_mcp.calls.cache import META_CACHED
 from wicket_mcp.codec import digest, encode
 from wicket_mcp.config.model.config import Config
-from wicket_mcp.errors import Internal, WicketError
+from wicket_mcp.errors import Internal, UpstreamError, WicketError
 from wicket_mcp.model import Caller, JsonObject
 from wicket_mcp.request import Handler, Layer, Request, Result, Span
 from wicket_mcp.results.content import size_of
@@ -92,10 +92,23 @@ class Audit:
         for listener in self._listeners:
             listener(unheard)
 
-    def act(self, principal: str, act: str, detail: str = "", *, outcome: str = "ok", method: str = "admin") -> None:
+    def act(
+        self,
+        principal: str,
+        act: str,
+        detail: str = "",
+        *,
+        outcome: str = "ok",
+        method: str = "admin",
+        server: str = "",
+    ) -> None:
         """Record an action on the gateway itself."""
         about = cut(detail, MAX_DETAIL)
-        self.record(CallRecord(time.time(), principal, "", act, "", outcome, 0.0, 0, method=method, detail=about))
+        self.record(CallRecord(time.time(), principal, server, act, "", outcome, 0.0, 0, method=method, detail=about))
+
+    def act_on(self, principal: str, act: str, server: str) -> None:
+        """Record an action that concerns one server."""
+        self.act(principal, act, server, server=server)
 
     def refuse(self, caller: Caller, method: str, name: str, problem: WicketError) -> None:
         """Record a refusal that came before the pipeline, which records its own."""
@@ -133,7 +146,7 @@ class Audit:
     def hear(self, server: str, level: str, words: str) -> None:
         """Record a server's log message that belongs to no call: only the gateway's owner sees it."""
         if self._may_record(server):
-            self.act(f"server {server}", "log message", f"{level}: {words}", method="log")
+            self.act(f"server {server}", "log message", f"{level}: {words}", method="log", server=server)
 
     def _may_record(self, principal: str) -> bool:
         minute = int(time.monotonic() // 60)
@@ -160,6 +173,8 @@ def audit(log: Audit) -> Layer:
                 span.size = measure(body)
             except WicketError as problem:
                 span.outcome, span.detail = problem.code, cut(problem.message, MAX_DETAIL)
+                if not span.server and isinstance(problem, UpstreamError):  # whose tools nobody knows yet
+                    span.server, span.name = problem.server, request.name.removeprefix(f"{problem.server}.")
                 if problem.rule:
                     span.rule, problem.rule = f"{problem.rule}: deny", ""
                 raise

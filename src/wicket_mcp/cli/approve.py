@@ -68,8 +68,9 @@ def _approve(config: Path | None, name: str, *, always: bool, json: bool, verbos
             note(call.words)
             if always:
                 note(f"The rule is made once the call is made again; {_LISTS}")
-            await record_act(library, by, f"approve call{ALWAYS_MARK if always else ''}", call.id)
-            return [f"call {call.id} of {call.server}.{call.tool}"]
+            act, key = f"approve call{ALWAYS_MARK if always else ''}", f"{call.server}.{call.tool}"
+            await record_act(library, by, act, f"{key} {call.id}", server=call.server)
+            return [f"call {call.id} of {key}"]
         if always:
             raise UnknownName("waiting call", name, hint=f"--always is for calls. {_WAITING}")
         changes = [held for server in catalogue.servers for held in catalogue.held_entries(server).values()]
@@ -81,7 +82,7 @@ def _approve(config: Path | None, name: str, *, always: bool, json: bool, verbos
             note(f"{held.kind} {held.key}: {held.words}\n{held.diff()}")
             if _agrees():
                 await catalogue.approve(held, by)
-                await record_act(library, by, f"approve {held.kind}", f"{held.key} {held.digest}")
+                await record_act(library, by, f"approve {held.kind}", f"{held.key} {held.digest}", server=held.server)
                 approved.append(f"{held.kind} {held.key}")
         return approved
 
@@ -151,7 +152,7 @@ def _revoke(config: Path | None, number: str, *, json: bool, verbose: bool) -> N
         if revoked is None:
             raise UnknownName("standing approval", number, [rule.id for rule in await always.list()][:3], hint=_LISTS)
         key = f"{revoked.server}.{revoked.tool}"
-        await record_act(library, by, "revoke always", f"{key} {number}")
+        await record_act(library, by, "revoke always", f"{key} {number}", server=revoked.server)
         return key
 
     key = with_library(config, work, verbose=verbose)

@@ -102,14 +102,14 @@ def with_library(path: Path | None, work: "Callable[[Library], Awaitable[T]]", *
     return _run(path, _library, work, verbose=verbose)
 
 
-async def record_act(library: "Library", principal: str, act: str, detail: str) -> None:
+async def record_act(library: "Library", principal: str, act: str, detail: str, *, server: str = "") -> None:
     """Record an administrative act, also for the programs that read the audit."""
     from wicket_mcp.calls.audit import Audit
     from wicket_mcp.store.audit_file import AuditFile
 
     audit, file = Audit(library.store.record_call), AuditFile(library.config)
     audit.listen(file.record)
-    audit.act(principal, act, detail)
+    audit.act(principal, act, detail, server=server)
     audit.flush()
     await file.close()
 

@@ -100,14 +100,14 @@ def _print(record: "CallRecord", *, json: bool) -> None:
     import sys
 
     from wicket_mcp.store.audit_file import estimate_tokens, line_of
-    from wicket_mcp.store.records import SUCCESSES
+    from wicket_mcp.store.records import SUCCESSES, is_call
 
     if json:
         sys.stdout.write(f"{line_of(record)}\n")
         sys.stdout.flush()
         return
     moment = datetime.fromtimestamp(record.at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-    target = f"{record.server}.{record.tool}" if record.server else record.tool
+    target = f"{record.server}.{record.tool}" if record.server and is_call(record) else record.tool
     method = "" if record.method == "tools/call" else f"{record.method} "
     caller = f"{record.principal} ({record.client})" if record.client else record.principal
     colour = "green" if record.outcome in SUCCESSES else "red"

@@ -79,12 +79,13 @@ class RegistryFacade:
         clock: Callable[[], float] = time.time,
         pinned: Callable[[], bool] = lambda: False,
         act: Callable[[str, str, str], None] = lambda principal, act, detail: None,
+        act_on: Callable[[str, str, str], None] = lambda principal, act, server: None,
         on_successor: Callable[[str], None] = lambda name: None,
     ) -> None:
-        """`pinned` returns whether the user has favourite tools; `act` is called for the audit; `on_successor` is
-        called with a name that another API key has from now on.
+        """`pinned` returns whether the user has favourite tools; `act` and `act_on` are called for the audit;
+        `on_successor` is called with a name that another API key has from now on.
         """
-        self.act = act
+        self.act_on = act_on
         settings = config.registry
         terms = read(settings)
         self.rules = EgressRules(terms.allowed)

@@ -41,7 +41,7 @@ class CallRecord(msgspec.Struct, frozen=True):
     principal: str
     server: str
     tool: str
-    """The tool, prompt or resource; for an event that is not about a server, the action (`sign-in`, `revoke key`)."""
+    """The tool, prompt or resource; for an event that is no request, the action (`sign-in`, `revoke key`)."""
     arguments_digest: str
     outcome: str
     duration_ms: float

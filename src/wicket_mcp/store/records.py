@@ -30,6 +30,11 @@ SUCCESSES = ("ok", "cached", "cancelled")
 """Outcomes that are not failures."""
 
 
+def is_call(record: CallRecord) -> bool:
+    """Whether it is a request to a server, not an act or a message."""
+    return "/" in record.method and record.method != "tools/list"
+
+
 class Batch(msgspec.Struct, frozen=True):
     """Records that are written together."""
 

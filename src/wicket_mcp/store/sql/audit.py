@@ -8,7 +8,7 @@ from wicket_mcp.codec import decode, encode
 from wicket_mcp.model import Principal
 from wicket_mcp.store.clock import steady_time
 from wicket_mcp.store.model import AuditQuery, CallRecord, CallTotals
-from wicket_mcp.store.records import SUCCESSES, Batch
+from wicket_mcp.store.records import SUCCESSES, Batch, is_call
 from wicket_mcp.store.sql.part import Database, Part, insert
 
 AUDIT_DAYS = 30
@@ -124,7 +124,7 @@ def _hours(batch: Batch) -> list[tuple[object, ...]]:
     """The calls of servers in a batch, summed by hour, principal and server."""
     sums: dict[tuple[int, str, str], list[float]] = {}
     for r in batch.calls:
-        if r.server:
+        if r.server and is_call(r):
             row = sums.setdefault((int(r.at // HOUR), r.principal, r.server), [0, 0, 0, 0.0, 0, 0])
             row[0] += 1
             row[1] += r.outcome not in SUCCESSES

@@ -199,13 +199,13 @@ class Dashboard:
                     raise Denied("Only administrators start and stop servers.")
                 server = (await self._source.verbs().current_view(principal)).server(name).name
                 await (self._source.start(server) if act == "start" else self._source.stop(server, principal))
-                self._source.audit.act(principal.name, f"{act} server", server)
+                self._source.audit.act_on(principal.name, f"{act} server", server)
                 await reply.move(f"{ROOT}/servers/{quote(server, safe='')}")
             case ["servers", name, ("enable" | "disable") as act]:
                 if not principal.may("admin"):
                     raise Denied("Only administrators enable and disable servers.")
                 await self._source.enable(name, act == "enable")
-                self._source.audit.act(principal.name, f"{act} server", name)
+                self._source.audit.act_on(principal.name, f"{act} server", name)
                 await reply.move(f"{ROOT}/servers")
             case ["servers", name, "sign-in"]:
                 server = (await self._source.verbs().current_view(principal)).server(name).name
@@ -217,16 +217,19 @@ class Dashboard:
                 if not principal.may("admin"):
                     raise Denied("Only administrators approve calls.")
                 mark = {"once": "", "session": SESSION_MARK, "always": ALWAYS_MARK}[act]
-                if await self._source.approvals.approve(approval, f"{principal.name}{mark}", time.time()) is None:
+                call = await self._source.approvals.approve(approval, f"{principal.name}{mark}", time.time())
+                if call is None:
                     raise UnknownName("open question", approval[:40])
-                self._source.audit.act(principal.name, f"approve call{mark}", approval)
+                detail = f"{call.server}.{call.tool} {approval}"
+                self._source.audit.act(principal.name, f"approve call{mark}", detail, server=call.server)
                 await reply.move(f"{ROOT}/approvals")
             case ["approvals", number, "revoke"]:
                 if not principal.may("admin"):
                     raise Denied("Only administrators revoke approvals.")
                 if (revoked := await self._source.always().revoke(number)) is None:
                     raise UnknownName("standing approval", number[:40])
-                self._source.audit.act(principal.name, "revoke always", f"{revoked.server}.{revoked.tool} {number}")
+                detail = f"{revoked.server}.{revoked.tool} {number}"
+                self._source.audit.act(principal.name, "revoke always", detail, server=revoked.server)
                 await reply.move(f"{ROOT}/approvals")
             case ["approvals", "held"]:
                 if not principal.may("admin"):

@@ -23,7 +23,7 @@ from wicket_mcp.results.content import texts_of
 from wicket_mcp.schema.signature import first_sentence, signature
 from wicket_mcp.store.audit_file import estimate_tokens
 from wicket_mcp.store.model import AuditQuery, CallRecord
-from wicket_mcp.store.records import SUCCESSES
+from wicket_mcp.store.records import SUCCESSES, is_call
 from wicket_mcp.surface.dashboard.forms import arguments_of, fields_of
 from wicket_mcp.surface.dashboard.option_sources import lines_of
 from wicket_mcp.surface.dashboard.parts import (
@@ -131,7 +131,7 @@ class Pages:
             "keys": self._gateway_keys(principal, config.name),
             "own_keys": own_keys(config),
             "stderr": glimpse.stderr,
-            "activity": by_server(records).get(config.name),
+            "activity": by_server(record for record in records if is_call(record)).get(config.name),
             "records": records[:20],
         }
 
@@ -298,7 +298,8 @@ class Pages:
         for change in self.source.held():
             if (change.server, change.kind, change.name, change.digest) == identity:
                 await self.source.accept(change, principal.name)
-                self.source.audit.act(principal.name, "approve definition", f"{change.kind} {change.key}")
+                detail = f"{change.kind} {change.key}"
+                self.source.audit.act(principal.name, "approve definition", detail, server=change.server)
                 return
         raise UnknownName("held definition", ".".join(identity[:3:2])[:100], hint="It may have changed: look again.")
 
@@ -322,7 +323,7 @@ class Pages:
         for record in await self.source.store.find_calls(
             AuditQuery(principal=limit_to(principal), since=now - DAY, limit=SAMPLE)
         ):
-            if record.method not in ("admin", "auth", "log"):
+            if "/" in record.method:
                 clients.setdefault((record.principal, record.client), record.at)
         return {
             "keys": keys,
