@@ -384,3 +384,15 @@ class OffersSeveral(Protected):
             return response
         several = [("WWW-Authenticate", 'Basic realm="people"'), *response.headers.items()]
         return web.Response(status=response.status, headers=CIMultiDict(several))
+
+
+class RefusesWith200(Protected):
+    """It answers like GitHub: an error has status 200, and a refresh token that has ended an error of its own."""
+
+    async def token(self, request: web.Request) -> web.Response:
+        answer = await super().token(request)
+        document = as_object(decode(answer.body or b"{}"))  # pyright: ignore[reportArgumentType]
+        if document.get("error") == "invalid_grant":
+            return web.json_response({"error": "bad_refresh_token", "error_description": "It has expired."})
+        del document["token_type"]
+        return web.json_response(document)

@@ -126,7 +126,7 @@ class OAuthClient:
             if dpop_key:
                 headers["DPoP"] = _proof(dpop_key, endpoint, self.nonce)
             status, document = await self._send("POST", endpoint, headers, body)
-            refused = read_error(document or {}) if status != 200 else None
+            refused = read_error(document or {})
             if refused is not None and refused.error == "use_dpop_nonce" and dpop_key and attempt == 1:
                 continue
             if refused is not None:

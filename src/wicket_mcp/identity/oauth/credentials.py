@@ -17,7 +17,7 @@ from wicket_mcp.errors import NeedsSignIn, SignInFailed, WicketError
 from wicket_mcp.identity.oauth.client import OAuthClient
 from wicket_mcp.identity.oauth.grants import Check, obtain
 from wicket_mcp.identity.oauth.keep import Keep
-from wicket_mcp.identity.oauth.messages import UNKNOWN_CLIENT, Grant, TokenRefused
+from wicket_mcp.identity.oauth.messages import ENDED, UNKNOWN_CLIENT, Grant, TokenRefused
 from wicket_mcp.identity.waiting import Waiting
 from wicket_mcp.upstream.credentials import Challenge
 from wicket_mcp.upstream.egress import Answer
@@ -207,7 +207,7 @@ class PersonCredentials(_Tokens):
 
     async def _lose(self, grant: Grant, refused: TokenRefused, *, usable: bool) -> Grant:
         forgotten = refused.error in UNKNOWN_CLIENT and await self._keep.drop_client(grant.client)
-        if refused.error != "invalid_grant" and not forgotten:
+        if refused.error not in ENDED and not forgotten:
             if usable:
                 return grant
             text = f"The sign-in to '{self._server}' could not be renewed: {refused}."

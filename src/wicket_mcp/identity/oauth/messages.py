@@ -76,6 +76,8 @@ class Grant(Struct, frozen=True, kw_only=True):
         return self.expires_at is not None and time.time() + ahead >= self.expires_at
 
 
+ENDED = ("invalid_grant", "bad_refresh_token")
+"""The errors of a server at which the sign-in has ended; the second is GitHub's."""
 UNKNOWN_CLIENT = ("invalid_client", "unauthorized_client")
 """The errors of a server that has forgotten our registration."""
 
@@ -216,7 +218,7 @@ def sign(header: JsonObject, claims: JsonObject, pem: str) -> str:
 
 def read_token(grant: Grant, document: JsonObject) -> Grant:
     """The grant with the token endpoint's answer. Raises ValueError if that is not a token."""
-    token, kind = as_text(document.get("access_token")), as_text(document.get("token_type"))
+    token, kind = as_text(document.get("access_token")), as_text(document.get("token_type", "bearer"))
     if not token or not token.isascii() or not token.isprintable() or kind.lower() not in ("bearer", "dpop", "n_a"):
         raise ValueError("no usable access token")
     if kind.lower() == "dpop" and not grant.dpop_key:
@@ -235,7 +237,8 @@ def read_token(grant: Grant, document: JsonObject) -> Grant:
 
 
 def read_error(document: JsonObject) -> TokenRefused | None:
+    """The error that an answer names, whatever its status: GitHub refuses with 200."""
     error = as_text(document.get("error"))
-    if not error:
+    if not error or document.get("access_token"):
         return None
     return TokenRefused(clean(error, 80), clean(as_text(document.get("error_description")), _SAID))
