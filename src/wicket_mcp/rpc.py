@@ -26,6 +26,7 @@ from wicket_mcp.tasks import Tasks
 log = logging.getLogger(__name__)
 
 MAX_PEER_REQUESTS = 32  # a peer's own requests in progress; more of them are a flood and stay unanswered
+MAX_BATCH = 500  # messages of one batch that are read: all of them are handled in one turn of the loop
 CANCEL_GRACE = 2.0  # seconds for sending a cancellation, if sending takes time
 
 CONNECTION_WIDE = frozenset(
@@ -78,7 +79,8 @@ class Rpc:
         self.strays = 0
         """Messages that match nothing: late answers, unknown ids, wrong shapes, a flood of requests. Never fatal."""
         self.heard = 0
-        """Unsolicited notifications and requests of the peer so far."""
+        """What the peer has sent so far that answers nothing: notifications, requests, strays, things that are no
+        message."""
         self._send = send
         self._callbacks = callbacks
         numbers = itertools.count(1)
@@ -188,17 +190,29 @@ class Rpc:
                 self.strays += 1
                 log.exception("a message of '%s' could not be handled", self.peer)
         elif isinstance(message, list):  # the batches of protocol 2025-03-26, which do not nest
-            for part in as_list(message):
+            parts = as_list(message)
+            self._leave_out(len(parts) - MAX_BATCH)
+            for part in parts[:MAX_BATCH]:
                 self.receive(part if isinstance(part, dict) else None, callbacks)
         else:
-            self.strays += 1
+            self._leave_out(1)
+
+    def overhear(self, count: int = 1) -> None:
+        """Count what came from the peer and is no message at all."""
+        self.heard += count
+
+    def _leave_out(self, count: int) -> None:
+        """Count messages that match nothing, or that are too many."""
+        if count > 0:
+            self.strays += count
+            self.heard += count
 
     def _settle(self, message: JsonObject) -> None:
         """Process the answer to one of our requests."""
         number: Any = message.get("id")
         answer = self._pending.get(number) if type(number) in _ID_TYPES else None
         if answer is None or answer.done():
-            self.strays += 1
+            self._leave_out(1)
             return
         try:
             answer.set_result(read_result(self.peer, message))
@@ -287,8 +301,8 @@ async def decode_message(data: bytes) -> Any:
 
 
 def list_messages(content: Any) -> list[JsonObject]:
-    """The decoded JSON-RPC messages: one, or those of a batch. Raises ValueError if there are none."""
-    messages = [as_object(part) for part in (content if isinstance(content, list) else [content])]  # pyright: ignore[reportUnknownVariableType]
+    """The decoded JSON-RPC messages: one, or the first of a batch. Raises ValueError if there are none."""
+    messages = [as_object(part) for part in (content[:MAX_BATCH] if isinstance(content, list) else [content])]  # pyright: ignore[reportUnknownVariableType]
     messages = [message for message in messages if message]
     if not messages:
         raise ValueError("not a JSON-RPC message")

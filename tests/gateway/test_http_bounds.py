@@ -83,6 +83,15 @@ async def test_v6_many_headers_of_some_size_in_one_piece_of_data_are_too_much_to
         assert status_of(await send(address, head)) == 431
 
 
+@pytest.mark.promise("V6", "The headers after a body, and what a sender adds to its parts, have 64 KiB at most too.")
+@pytest.mark.parametrize("beginning", [b"0\r\nx: ", b"5;"])
+async def test_v6_what_follows_a_body_is_bounded_too(open_gateway: OpenGateway, beginning: bytes) -> None:
+    head = b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    async with open_gateway({}) as gateway, serve_http(gateway) as address:
+        answer = await send(address, head, beginning, *[b"a" * 1000] * 1000)
+    assert b"HTTP/1.1 431 " in answer
+
+
 async def test_v6_an_address_has_16_kib_at_most(open_gateway: OpenGateway) -> None:
     async with open_gateway({}) as gateway, serve_http(gateway) as address:
         answer = await send(address, b"GET /" + b"x" * 20_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n")

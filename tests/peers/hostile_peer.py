@@ -192,5 +192,35 @@ class StrangeNames(Echo):  # pyright: ignore[reportUntypedBaseClass]
         self.answer(number, {"tools": tools})
 
 
+class FloodsWith(Echo):  # pyright: ignore[reportUntypedBaseClass]
+    """`slow` writes one thing without end: what is no message, or answers nothing, or is not even on stdout."""
+
+    chatter: ClassVar[dict[str, bytes]] = {
+        "empty lines": b"\n" * 10_000,
+        "numbers": b"1\n" * 10_000,
+        "answers to nobody": b'{"jsonrpc": "2.0", "id": 999999, "result": {}}\n' * 1000,
+        "batches": b"[" + b",".join([b'{"jsonrpc": "2.0", "method": "x"}'] * 5000) + b"]\n",
+        "stderr": b"still here " * 5000 + b"\n",
+    }
+
+    def on_call(self, number: Any, name: str, arguments: Message, meta: Message) -> None:
+        if name == "slow":
+            kind = os.environ["CHATTER"]
+            while True:
+                os.write(2 if kind == "stderr" else 1, self.chatter[kind])
+        super().on_call(number, name, arguments, meta)
+
+
+class LastWords(Echo):  # pyright: ignore[reportUntypedBaseClass]
+    """Answers `slow` with megabytes, behind a thousand empty lines, and is gone."""
+
+    def on_call(self, number: Any, name: str, arguments: Message, meta: Message) -> None:
+        if name == "slow":
+            sys.stdout.buffer.write(b"\n" * 1000)
+            self.text(number, "x" * 3_000_000)
+            os._exit(0)
+        super().on_call(number, name, arguments, meta)
+
+
 if __name__ == "__main__":
     globals()[sys.argv[1]]().run()

@@ -386,9 +386,13 @@ class NoTls(HttpPeer):
 class Floods(HttpPeer):
     """Opens every stream that is asked for, and talks on it without end; offers a session to make it easy."""
 
+    def __init__(self, chatter: bytes = b"") -> None:
+        super().__init__()
+        message = b'{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}'
+        self._chatter = chatter or event(message)
+
     async def answer(self, request: Received, writer: asyncio.StreamWriter) -> None:
         head(writer, 200, EVENTS)
-        chatter = event(b'{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}')
         while True:
-            writer.write(chatter * 200)
+            writer.write(self._chatter * 200)
             await writer.drain()

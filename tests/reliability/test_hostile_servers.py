@@ -163,6 +163,28 @@ def test_v26_a_flood_is_slowed_and_then_cut() -> None:
     assert not calm.slowed
 
 
+@pytest.mark.promise("V26", "Empty lines, stray answers, huge batches and endless stderr are slowed and cut off too.")
+@pytest.mark.parametrize("chatter", ["empty lines", "numbers", "answers to nobody", "batches", "stderr"])
+async def test_v26_whatever_it_floods_with_it_is_slowed_and_cut(
+    open_gateway: OpenGateway, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, chatter: str
+) -> None:
+    monkeypatch.setattr(throttle, "CUT_AFTER", 0.3)
+    async with open_gateway({"x": hostile("FloodsWith", env={"CHATTER": chatter})}) as gateway:
+        with pytest.raises(ProtocolViolation, match="floods"):
+            await gateway.call("x.slow")
+        [status] = await gateway.verbs.servers(LOCAL)
+        assert "floods" in status.problem
+        assert await echo(gateway, "x") == "still here"
+    assert "it is read more slowly" in caplog.text
+
+
+async def test_the_last_words_of_a_server_that_is_gone_are_read_whole(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"x": hostile("LastWords")}) as gateway:
+        answer = await gateway.call("x.slow")
+        assert len(answer["content"][0]["text"]) > 1000
+        assert await echo(gateway, "x") == "still here"
+
+
 @pytest.mark.promise("V26", "Messages of a server for no client are logged about sixty times a minute at most.")
 async def test_v26_what_is_said_to_nobody_fills_no_log(
     open_gateway: OpenGateway, caplog: pytest.LogCaptureFixture

@@ -66,6 +66,27 @@ async def test_requests_that_are_sent_ahead_are_answered_one_by_one_in_their_ord
     assert answer.count(b"HTTP/1.1 200 OK") == 21
 
 
+@pytest.mark.promise("V6", "Requests that are sent ahead of their turn are read only as fast as they are answered.")
+async def test_v6_no_more_is_read_while_requests_wait_for_their_turn() -> None:
+    answered, enough = 0, asyncio.Event()
+
+    async def count(scope: Scope, receive: Receive, send: Send) -> None:
+        nonlocal answered
+        answered += 1
+        if answered == 300:
+            enough.set()
+        await send_json(send, 200, {})
+
+    async with serve(count) as (_, sock):
+        _reader, writer = await asyncio.open_connection(*sock.getsockname())
+        ahead = b"GET / HTTP/1.1\r\n\r\n" * 1_000_000
+        writer.write(ahead)
+        await enough.wait()
+        unsent = writer.transport.get_write_buffer_size()
+        writer.transport.abort()
+    assert unsent > len(ahead) / 2
+
+
 async def test_a_request_that_came_in_pieces_has_its_whole_body() -> None:
     pieces = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in (b"a" * 70_000, b"b" * 70_000, b"c"))
     head = b"POST /x?y=1 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"

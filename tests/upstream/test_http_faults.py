@@ -410,14 +410,15 @@ async def cut_for_flooding(host: RecordingHost, work: Awaitable[object]) -> int:
     return max(0, int(host.heard.qsize() - allowed))
 
 
+@pytest.mark.parametrize("chatter", [b"", b"\n", b": x\n", b"id: 1\n", b"data: {\n\n", b"event: x\ndata: 1\n\n"])
 @pytest.mark.parametrize("way", ["answer", "stream"])
 @pytest.mark.promise("V26", "Too many messages over Streamable HTTP are slowed and cut off as over a pipe.")
 async def test_v26_a_flood_is_slowed_and_cut(
-    way: str, client: HttpClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    way: str, chatter: bytes, client: HttpClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(throttle, "CUT_AFTER", 0.3)
     host = RecordingHost()
-    async with peers.Floods() as peer:
+    async with peers.Floods(chatter) as peer:
         connection = connect(peer.url, client, host)
         work = connection.request("tools/call", {"name": "x"}) if way == "answer" else connection.listen()
         assert await cut_for_flooding(host, asyncio.ensure_future(work)) == 0

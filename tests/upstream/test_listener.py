@@ -32,5 +32,8 @@ async def test_a_server_that_does_not_offer_it_is_asked_once(refusal: UpstreamEr
     async def receive(data: bytes) -> None:
         raise AssertionError(f"nothing was offered, and yet {data!r} came")
 
-    await Listener(opener, receive, 1000).run()
+    async def overhear(count: int) -> None:
+        raise AssertionError(f"nothing was offered, and yet {count} lines came")
+
+    await Listener(opener, receive, overhear, 1000).run()
     assert asked == [""]

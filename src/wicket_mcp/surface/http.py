@@ -5,6 +5,7 @@ Decides nothing about what a request means, and nothing about connections (`http
 
 import asyncio
 import logging
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
 from http import HTTPStatus
 from typing import Any, Protocol, TypeAlias
@@ -33,6 +34,8 @@ MUCH = 64 * 1024
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _STOPPED = b'{"error":"Wicket was stopped before this request ended. A call may have had effects."}'
+_LENGTH = re.compile(rb"\r\ncontent-length: ?(\d{1,7})(?=\r\n|$)", re.IGNORECASE)
+_UNUSUAL = re.compile(rb"\r\n(?:transfer-encoding|expect|upgrade|connection: *close)|HTTP/1\.0\r\n", re.IGNORECASE)
 _FORBIDDEN = (b"\r", b"\n", b"\0")
 _MODERN = b"mcp-method"
 """A header that every modern request has, and no other."""
@@ -143,6 +146,20 @@ def write_headers(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
             raise ValueError(f"the response header {name!r} has a line break in it")
         lines += (name, b": ", value, b"\r\n")
     return b"".join(lines)
+
+
+def unavailable(reason: bytes, seconds: int, *, keep_alive: bool = False) -> bytes:
+    """A whole response with status 503: come back after so many seconds."""
+    body = b'{"error":"%b"}' % reason
+    head = STATUS_LINES[503] + b"retry-after: %d\r\n" % seconds + (b"" if keep_alive else CLOSE)
+    return head + b"content-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)
+
+
+def is_whole(data: bytes) -> bool:
+    """Whether `data` is exactly one request, as far as can be seen without parsing it. Anything unusual is not."""
+    head, end, body = data.partition(b"\r\n\r\n")
+    lengths = _LENGTH.findall(head)
+    return bool(end) and len(lengths) == 1 and int(lengths[0]) == len(body) and _UNUSUAL.search(head) is None
 
 
 _JSON_LINES = write_headers(JSON_HEADERS) + b"content-length: "

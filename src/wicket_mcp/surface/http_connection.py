@@ -1,15 +1,15 @@
 """One connection of the HTTP server: bytes become requests, responses become bytes.
 
 httptools (llhttp) parses HTTP/1.1; this module adds the limits that it leaves to its caller. A head is limited in bytes
-and headers before the sender is authenticated. A head and a body must each be complete within a time that every honest
-client can meet. A client that stops reading its response is disconnected. When many requests arrive at once,
-`intake.py` starts a few at a time. Most requests arrive whole and are answered whole; they need no timer and no second
-write. Created by `server.py`; the application decides what a request means.
+and headers before the sender is authenticated, and so is what stands between and after the parts of a body. No more is
+read while requests that were sent ahead wait for their turn. A head and a body must each be complete within a time that
+every honest client can meet. A client that stops reading its response is disconnected. When many requests arrive at
+once, `intake.py` starts a few at a time. Most requests arrive whole and are answered whole; they need no timer and no
+second write. Created by `server.py`; the application decides what a request means.
 """
 
 import asyncio
 import logging
-import re
 import time
 from collections.abc import Callable
 from email.utils import formatdate
@@ -21,7 +21,7 @@ import httptools
 
 from wicket_mcp.framing import read_by_pipefuls
 from wicket_mcp.surface.connections import Connections
-from wicket_mcp.surface.http import CLOSE, CONNECTION, STATUS_LINES, App, Scope, Turn
+from wicket_mcp.surface.http import CLOSE, CONNECTION, STATUS_LINES, App, Scope, Turn, is_whole, unavailable
 from wicket_mcp.surface.intake import Intake
 from wicket_mcp.surface.outbox import StallWatch
 
@@ -34,8 +34,6 @@ MAX_HEAD = 64 * 1024
 MAX_HEADERS = 100
 MAX_URL = 16 * 1024
 
-_LENGTH = re.compile(rb"\r\ncontent-length: ?(\d{1,7})(?=\r\n|$)", re.IGNORECASE)
-_UNUSUAL = re.compile(rb"\r\n(?:transfer-encoding|expect|upgrade|connection: *close)|HTTP/1\.0\r\n", re.IGNORECASE)
 _TOO_MANY = b"Too many connections are open. Try again later."
 _TOO_MUCH = b"The gateway is overloaded. Try again after Retry-After seconds."
 
@@ -83,6 +81,7 @@ class HttpConnection(asyncio.Protocol):
         "_address",
         "_awaited",
         "_between",
+        "_body_came",
         "_client",
         "_deadline",
         "_expects_continue",
@@ -138,6 +137,8 @@ class HttpConnection(asyncio.Protocol):
         self._idle_timer: asyncio.TimerHandle | None = None
         self._in_head = True
         self._between = True
+        self._body_came = False
+        """Whether the data that is being parsed contains some of a body."""
         self._unbegun = 0
         """Pieces of data that wait for their request to start."""
         self._finished = False
@@ -161,7 +162,7 @@ class HttpConnection(asyncio.Protocol):
         address = str(peer[0]) if peer else ""
         self.transport = transport
         if not self.served.connections.enter(address):
-            transport.write(_unavailable(_TOO_MANY, 5))
+            transport.write(unavailable(_TOO_MANY, 5))
             transport.close()
             return
         read_by_pipefuls(transport)
@@ -238,8 +239,8 @@ class HttpConnection(asyncio.Protocol):
         open: accepting it again would cost as much as a call.
         """
         self._unbegun -= 1
-        keep_alive = not self._unbegun and not self.leaving and _is_whole(data)
-        self.transport.write(_unavailable(_TOO_MUCH, seconds, keep_alive=keep_alive))
+        keep_alive = not self._unbegun and not self.leaving and is_whole(data)
+        self.transport.write(unavailable(_TOO_MUCH, seconds, keep_alive=keep_alive))
         if keep_alive:
             self._await_next()
         else:
@@ -259,6 +260,8 @@ class HttpConnection(asyncio.Protocol):
             self._expect(self._awaited)
         if self._in_head:
             self._bound_head()
+        else:
+            self._bound_extras()
 
     def pause_writing(self) -> None:
         if self.room is None:
@@ -278,7 +281,7 @@ class HttpConnection(asyncio.Protocol):
             await self.room.wait()
 
     def resume_reading(self) -> None:
-        if self._reading_paused:
+        if self._reading_paused and not self._queue:
             self._reading_paused = False
             if self._unbegun < 2:
                 self.transport.resume_reading()
@@ -326,6 +329,7 @@ class HttpConnection(asyncio.Protocol):
         ):
             self._rejection = (431, f"A request's head may have {MAX_HEAD} bytes at most.")
             raise _HeadRejected
+        self._head_size = 0
         parser = self._parser
         version: str = parser.get_http_version()
         path, raw_path, query = _split(self._url)
@@ -352,6 +356,7 @@ class HttpConnection(asyncio.Protocol):
             self._queue.append(turn)
 
     def on_body(self, body: bytes) -> None:
+        self._body_came = True
         turn = self._parsing
         if turn is not None and not turn.complete and turn.take(body):
             self._pause_reading()
@@ -431,6 +436,14 @@ class HttpConnection(asyncio.Protocol):
             self._rejection = (431, f"A request's head may have {MAX_HEAD} bytes at most.")
             self._reject()
 
+    def _bound_extras(self) -> None:
+        """Called after data that did not complete a body: limit what is no part of it, such as headers behind it."""
+        self._head_size = 0 if self._body_came else self._head_size + self._piece
+        self._body_came = False
+        if self._head_size > MAX_HEAD and not self.transport.is_closing():
+            self._rejection = (431, f"The headers after a body may have {MAX_HEAD} bytes at most.")
+            self._reject()
+
     def _reject(self) -> None:
         status, reason = self._rejection
         body = reason.encode()
@@ -463,19 +476,6 @@ class HttpConnection(asyncio.Protocol):
             self.transport.abort()
         else:
             self.transport.close()
-
-
-def _unavailable(reason: bytes, seconds: int, *, keep_alive: bool = False) -> bytes:
-    body = b'{"error":"%b"}' % reason
-    head = STATUS_LINES[503] + b"retry-after: %d\r\n" % seconds + (b"" if keep_alive else CLOSE)
-    return head + b"content-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)
-
-
-def _is_whole(data: bytes) -> bool:
-    """Whether `data` is exactly one request, as far as can be seen without parsing it. Anything unusual is not."""
-    head, end, body = data.partition(b"\r\n\r\n")
-    lengths = _LENGTH.findall(head)
-    return bool(end) and len(lengths) == 1 and int(lengths[0]) == len(body) and _UNUSUAL.search(head) is None
 
 
 class _Deaf:

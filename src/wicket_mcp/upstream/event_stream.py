@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 _BOM = b"\xef\xbb\xbf"
 _LONGEST_ID = 4096
+_FIELDS = 8  # lines beside the data that an event may have before they count as noise
 
 
 class Event(NamedTuple):
@@ -30,10 +31,13 @@ class EventParser:
         """The id to resume after, as last sent by the stream."""
         self.retry: float | None = None
         """Seconds that the stream asks us to wait before reconnecting."""
+        self.noise = 0
+        """Lines so far that belong to no event: comments, too many fields, empty lines."""
         self._limit = limit
         self._line: list[bytes] = []
         self._line_size = 0
         self._type = ""
+        self._fields = 0
         self._data: list[bytes] = []
         self._size = 0
         self._after_cr = False
@@ -109,11 +113,18 @@ class EventParser:
             self._data.append(b"")
             self._size += len(line) + 1
             self._check()
+            return
+        self._fields += 1
+        if not name or self._fields > _FIELDS:
+            self.noise += 1
 
     def _dispatch(self, events: list[Event]) -> None:
         data = self._data[0] if len(self._data) == 1 else b"\n".join(self._data)
         if data:
             events.append(Event(self._type or "message", data))
+        else:
+            self.noise += 1
         self._data.clear()
         self._size = 0
+        self._fields = 0
         self._type = ""

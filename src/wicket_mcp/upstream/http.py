@@ -102,7 +102,7 @@ class HttpConnection(PostingConnection):
                 if modern
                 else (self._open_stream, self._receive_from_stream)
             )
-            self._listener = Listener(open_stream, receive, self._max_message, acknowledged=modern)
+            self._listener = Listener(open_stream, receive, self._overhear, self._max_message, acknowledged=modern)
             self._listening = self._tasks.start(self._listener.run(), f"listen to {self._server}")
         if resources:
             with contextlib.suppress(TimeoutError):
@@ -215,14 +215,16 @@ class HttpConnection(PostingConnection):
             while more:
                 chunk = await answer.read()
                 more = bool(chunk)
-                heard = self._rpc.heard
+                heard, noise = self._rpc.heard, parser.noise
                 for event in parser.feed(chunk) if more else parser.end():
                     if event.type != "message":
+                        self._rpc.overhear()
                         continue
                     try:
                         result = self._take(await decode_message(event.data), number, callbacks)
                     except ValueError:
                         unreadable = event.data
+                        self._rpc.overhear()
                     except Refused:
                         answer.finish()
                         raise
@@ -230,6 +232,7 @@ class HttpConnection(PostingConnection):
                         if result is not None:
                             answer.finish()
                             return result
+                self._rpc.overhear(parser.noise - noise)
                 await self._pace(heard)
         except OversizedEventError:
             size = in_words(self._max_message)
@@ -260,13 +263,22 @@ class HttpConnection(PostingConnection):
         modern = self._version == MODERN_VERSION
         for message in list_messages(content):
             if "method" in message:
-                if not modern or "id" not in message:  # a modern server cannot send requests
+                if not modern or "id" not in message:
                     self._rpc.receive(message, callbacks)
+                else:  # a modern server cannot send requests
+                    self._rpc.overhear()
             elif (identity := message.get("id")) == number or (identity is None and "error" in message):
                 return read_result(self._server, message)
+            else:
+                self._rpc.overhear()
         return None
 
     # Listening
+
+    async def _overhear(self, count: int) -> None:
+        heard = self._rpc.heard
+        self._rpc.overhear(count)
+        await self._pace(heard)
 
     async def _open_stream(self, last_id: str) -> Answer | None:
         return None if self._closed else await self._get(last_id)

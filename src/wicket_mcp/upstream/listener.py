@@ -5,6 +5,7 @@ nothing more is tried; if it fails, the retries get slower and slower.
 """
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Awaitable, Callable
 
@@ -26,14 +27,23 @@ class Listener:
     """Runs until it is cancelled, or until it turns out that the stream is not offered."""
 
     def __init__(
-        self, opener: Open, receive: Callable[[bytes], Awaitable[None]], limit: int, *, acknowledged: bool = False
+        self,
+        opener: Open,
+        receive: Callable[[bytes], Awaitable[None]],
+        overhear: Callable[[int], Awaitable[None]],
+        limit: int,
+        *,
+        acknowledged: bool = False,
     ) -> None:
-        """With `acknowledged`, the stream's first event confirms that the subscription is active."""
+        """`overhear` is called with the number of lines and events that are no message. With `acknowledged`, the
+        stream's first event confirms that the subscription is active.
+        """
         self.settled = asyncio.Event()
         """Set when the subscription is active, or will not be."""
         self._acknowledged = acknowledged
         self._open = opener
         self._receive = receive
+        self._overhear = overhear
         self._parser = EventParser(limit)
         self._received = False
 
@@ -68,8 +78,11 @@ class Listener:
     async def _follow(self, answer: Answer) -> None:
         try:
             while chunk := await answer.read():
+                noise = self._parser.noise
                 for event in self._parser.feed(chunk):
                     await self._take(event)
+                if self._parser.noise > noise:
+                    await self._overhear(self._parser.noise - noise)
         except OversizedEventError:
             raise violation(answer.endpoint, "sent an event that is too large") from None
         finally:
@@ -80,10 +93,10 @@ class Listener:
         self._received = True
         self.settled.set()
         if event.type == "message":
-            try:
+            with contextlib.suppress(ValueError):  # one bad event is dropped alone
                 await self._receive(event.data)
-            except ValueError:
-                return  # one bad event is dropped alone
+                return
+        await self._overhear(1)
 
     def _pause(self, failures: int) -> float:
         if not failures and self._parser.retry is not None:

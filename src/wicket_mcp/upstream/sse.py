@@ -126,9 +126,10 @@ class SseConnection(PostingConnection):
             raise violation(self._endpoint, fault)
         parser = EventParser(self._max_message)
         while chunk := await answer.read():
-            heard = self._rpc.heard
+            heard, noise = self._rpc.heard, parser.noise
             for event in parser.feed(chunk):
                 await self._take(event)
+            self._rpc.overhear(parser.noise - noise)
             await self._pace(heard)
 
     async def _take(self, event: Event) -> None:
@@ -145,8 +146,11 @@ class SseConnection(PostingConnection):
             except ValueError:
                 shown_data = excerpt(event.data, self._endpoint)
                 log.debug("server '%s' sent an event that is not JSON: %s", self._server, shown_data)
+                self._rpc.overhear()
             else:
                 self._rpc.receive(message)
+        else:
+            self._rpc.overhear()
 
     def _end_of_stream(self) -> UpstreamError:
         text = f"Server '{self._server}' at {self._endpoint.shown} ended its stream of events"

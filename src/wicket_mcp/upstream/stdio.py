@@ -1,10 +1,10 @@
 """A child process, connected over its pipes.
 
-Owns the child: its own process group, a small environment, size-limited framing of its output, a ring of its last
-stderr lines, and a shutdown that leaves no process behind. Garbage on stdout is skipped and counted, and an answer over
-the limit fails its call; too much garbage, or an endless line, closes the connection, because nothing after it can be
-trusted. A child that sends too many unsolicited messages is read more slowly (`throttle.py`), and one turn of the loop
-handles a limited number of messages.
+Owns the child: its own process group, a small environment, size-limited framing of its output, its last stderr lines
+(`child_stderr.py`), and a shutdown that leaves no process behind. Garbage on stdout is skipped and counted, and an
+answer over the limit fails its call; too much garbage, or an endless line, closes the connection, because nothing after
+it can be trusted. A child that sends too much that nobody asked for is read more slowly (`throttle.py`), and one turn
+of the loop handles a limited number of messages.
 """
 
 import asyncio
@@ -27,6 +27,7 @@ from wicket_mcp.model import JsonObject
 from wicket_mcp.rpc import NO_CALLBACKS, Callbacks, Rpc, read_id
 from wicket_mcp.tasks import Tasks
 from wicket_mcp.telemetry.redact import Redactor, url_secrets
+from wicket_mcp.upstream.child_stderr import ChildStderr
 from wicket_mcp.upstream.connection import Host, Versioned
 from wicket_mcp.upstream.egress import MAY_HAVE_ACTED
 from wicket_mcp.upstream.keeper import Keeper
@@ -51,7 +52,6 @@ EXIT_GRACE = 2.0  # seconds for a child to exit after its stdin closed, and agai
 LOW_PRIORITY = 15  # "nice" value of a server that fails often
 MESSAGES_A_TURN = 50  # handled before other tasks get a turn of the event loop
 AT_ONCE = 200  # messages that are handled as they are read: usually answers, which have to be handled soon anyway
-STDERR_RING = 256 * 1024
 STDERR_SHOWN = 5
 _BOM = b"\xef\xbb\xbf"
 
@@ -77,7 +77,7 @@ class StdioConnection(Versioned, asyncio.SubprocessProtocol):
         self._framer = LineFramer(max_message, SKIPPED)
         self._max_message = max_message
         self._rpc = Rpc(server, self._write, Callbacks(host.notification, host.request))
-        self._stderr = _Ring(STDERR_RING)
+        self._stderr = ChildStderr(server, self._abort)
         self._garbage_since = (0.0, 0)
         self._process: asyncio.SubprocessTransport | None = None
         self._stdin: asyncio.WriteTransport | None = None
@@ -86,6 +86,8 @@ class StdioConnection(Versioned, asyncio.SubprocessProtocol):
         self._exit_timer: asyncio.TimerHandle | None = None
         self._subscription = Subscription(self)
         self._exited = asyncio.Event()
+        self._all_read = False
+        """Whether no more will come, because the child is gone."""
         self._ended: UpstreamError | None = None
         self._closing = False
 
@@ -131,7 +133,7 @@ class StdioConnection(Versioned, asyncio.SubprocessProtocol):
 
     @property
     def slowed(self) -> bool:
-        return self._throttle.slowed
+        return self._throttle.slowed or self._stderr.slowed
 
     def request(
         self,
@@ -179,11 +181,12 @@ class StdioConnection(Versioned, asyncio.SubprocessProtocol):
         if self._host.fails_often:
             lower_priority(self._process.get_pid())
         self._stdin = cast("asyncio.WriteTransport", self._process.get_pipe_transport(0))
+        self._stderr.attach(self._process.get_pipe_transport(2))
         _DirectReader(self._process.get_pipe_transport(1), self._read)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         if fd == 2:
-            self._stderr.add(data)
+            self._stderr.take(data)
         else:
             self._read(data)
 
@@ -253,6 +256,10 @@ class StdioConnection(Versioned, asyncio.SubprocessProtocol):
         if self._ended:  # read until the pipes end, but ignore the data
             self._backlog.clear()
             self._large, pause = None, 0.0
+        if self._all_read:
+            pause = 0.0
+            if self._large is None and not self._backlog:
+                self._end(self._crash())
         if self._large is None and (pause or self._backlog):
             self._draining = asyncio.get_running_loop().call_later(pause, self._drain)
         self._set_reading(on=self._draining is None and self._large is None)
@@ -275,6 +282,7 @@ class StdioConnection(Versioned, asyncio.SubprocessProtocol):
 
     def process_exited(self) -> None:
         self._exited.set()
+        self._stderr.resume()
         if self._process is not None:
             self._keeper.drop(self._process.get_pid())  # and everything that it started and left behind
         if self._exit_timer is not None:
@@ -287,12 +295,9 @@ class StdioConnection(Versioned, asyncio.SubprocessProtocol):
         for timer in (self._exit_timer, self._draining):
             if timer is not None:
                 timer.cancel()
-        large, self._large = self._large, None
-        for line in (*((large,) if large else ()), *self._backlog):
-            if not self._ended:
-                self._take(line)
-        self._backlog.clear()
-        self._end(self._crash())
+        self._all_read = True
+        if self._large is None:
+            self._drain()
         if self._process is not None:
             self._process.close()
 
@@ -307,6 +312,7 @@ class StdioConnection(Versioned, asyncio.SubprocessProtocol):
     def _take(self, line: bytes) -> None:
         text = line.strip()
         if not text:
+            self._rpc.overhear()
             return
         try:
             message: Any = decode(text.removeprefix(_BOM))
@@ -346,6 +352,7 @@ class StdioConnection(Versioned, asyncio.SubprocessProtocol):
 
     def _count_garbage(self, text: bytes) -> None:
         self.garbage += 1
+        self._rpc.overhear()
         now = time.monotonic()
         since, count = self._garbage_since
         since, count = (now, 1) if now - since > 60 else (since, count + 1)
@@ -481,27 +488,3 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:  # a real-time signal other than the first and the last
         return f"signal {number}"
-
-
-class _Ring:
-    """The last bytes of an endless stream."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._size = 0
-        self._chunks: deque[bytes] = deque()
-        self._is_cut = False
-
-    def add(self, data: bytes) -> None:
-        self._chunks.append(data)
-        self._size += len(data)
-        while self._size > self._limit and len(self._chunks) > 1:
-            self._size -= len(self._chunks.popleft())
-            self._is_cut = True
-
-    def lines(self, count: int) -> list[str]:
-        data = b"".join(self._chunks)
-        if self._is_cut or len(data) > self._limit:  # the first line may start in the middle of a secret
-            data = data[-self._limit :].partition(b"\n")[2]
-        text = data.decode("utf-8", "replace")
-        return [line for line in text.splitlines() if line.strip()][-count:]

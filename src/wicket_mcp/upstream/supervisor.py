@@ -180,7 +180,7 @@ class Upstream:
     def problem(self) -> str:
         session = self._life.session
         if session is not None and session.connection.slowed:
-            return f"Server '{self.config.name}' sends more messages than it is asked for; it is read more slowly."
+            return f"Server '{self.config.name}' sends more than it is asked for; it is read more slowly."
         return self._life.problem
 
     @property

@@ -1,7 +1,8 @@
-"""Limits how many unsolicited messages a server may send: a token bucket that says when to read on.
+"""Limits how many unsolicited messages or bytes a server may send: a token bucket that says when to read on.
 
-Answers do not count, because we asked for them. A server that sends more is read more slowly, so that its pipe or
-socket fills and it must wait; one that continues for a minute is disconnected. Knows no transport and no clock.
+Answers do not count, because we asked for them. Empty lines and what is no message do, because they cost as much. A
+server that sends more is read more slowly, so that its pipe or socket fills and it must wait; one that continues for a
+minute is disconnected. Knows no transport and no clock.
 """
 
 RATE = 2_000.0  # messages per second, which costs us a few percent of a CPU
@@ -17,22 +18,23 @@ SAID_A_MINUTE = 60
 
 
 class Throttle:
-    """The bucket of one connection."""
+    """The bucket of one connection, for messages unless told otherwise."""
 
-    def __init__(self, now: float) -> None:
-        self._left = BURST
+    def __init__(self, now: float, rate: float = RATE, burst: float = BURST) -> None:
+        self._rate, self._burst = rate, burst
+        self._left = burst
         self._at = now
         self._slowed_at: float | None = None
 
-    def spend(self, messages: int, now: float) -> float:
-        """Account for messages that were read; returns the seconds to wait before reading on."""
-        self._left = min(BURST, self._left + (now - self._at) * RATE) - messages
+    def spend(self, count: int, now: float) -> float:
+        """Account for what was read; returns the seconds to wait before reading on."""
+        self._left = min(self._burst, self._left + (now - self._at) * self._rate) - count
         self._at = now
-        if self._left >= BURST / 2:
+        if self._left >= self._burst / 2:
             self._slowed_at = None
         elif self._left < 0 and self._slowed_at is None:
             self._slowed_at = now
-        return max(0.0, -self._left / RATE)
+        return max(0.0, -self._left / self._rate)
 
     @property
     def slowed(self) -> bool:

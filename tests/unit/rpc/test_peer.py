@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.conversation import Conversation
 from wicket_mcp.model import JsonObject
-from wicket_mcp.rpc import MAX_PEER_REQUESTS
+from wicket_mcp.rpc import MAX_BATCH, MAX_PEER_REQUESTS, Callbacks, Rpc
 
 
 @pytest.fixture(params=[False, True], ids=["pipe", "posts"])
@@ -278,3 +278,11 @@ async def test_b11_a_flood_of_requests_is_answered_in_part_and_then_again(peer: 
             )
         )
     )
+
+
+def test_of_a_batch_that_is_too_long_the_first_messages_are_read_and_the_others_counted() -> None:
+    heard: list[str] = []
+    rpc = Rpc("x", lambda message: None, Callbacks(lambda method, params: heard.append(method)))
+    rpc.receive([{"jsonrpc": "2.0", "method": f"notifications/{number}"} for number in range(MAX_BATCH + 100)])
+    assert heard == [f"notifications/{number}" for number in range(MAX_BATCH)]
+    assert (rpc.strays, rpc.heard) == (100, MAX_BATCH + 100)
