@@ -121,6 +121,27 @@ async def test_which_codes_are_errors_of_ours_and_that_all_are_errors_of_a_serve
         assert seen["rpc.response.status_code"] == seen["error.type"] == str(code)
 
 
+async def test_a_cancelled_call_is_no_success_and_no_error_of_ours(open_gateway: OpenGateway) -> None:
+    with collector() as received:
+        async with open_gateway({"echo": peer("Echo")}, trace={"endpoint": received.address}) as gateway:
+            async with serve_http(gateway) as address, raw_client(address) as client:
+                slow = gateway.tasks.start(
+                    client.modern("tools/call", {"name": "call_tool", "arguments": {"name": "echo.slow"}}),
+                    "slow",
+                    awaited=True,
+                )
+                while not gateway.pool.calls:
+                    await gateway.call("echo.pid")
+                slow.cancel()  # a modern client cancels by hanging up
+                while gateway.pool.calls:
+                    await gateway.call("echo.pid")
+    spans = {span.kind: span for span in received.named("tools/call slow")}
+    assert {kind: attributes(span)["error.type"] for kind, span in spans.items()} == dict.fromkeys(
+        (SERVER, CLIENT), "cancelled"
+    )
+    assert (spans[SERVER].status.code, spans[CLIENT].status.code) == (0, ERROR)
+
+
 async def test_content_is_part_of_spans_only_when_asked_for(open_gateway: OpenGateway) -> None:
     received = await trace(open_gateway, call("echo.echo", message="hello"), content=True)
     (client,) = [span for span in received.spans if span.kind == CLIENT]
@@ -240,7 +261,23 @@ async def test_servers_get_the_whole_context_of_a_script_too(open_gateway: OpenG
     assert sent.body["params"]["_meta"].items() >= {**context, "traceparent": parent}.items()
 
 
-async def test_a_parent_that_is_not_kept_is_passed_on_and_one_that_is_malformed_is_nobodys(
+async def test_servers_get_the_context_of_a_trace_that_is_not_kept(open_gateway: OpenGateway) -> None:
+    context = {"traceparent": f"00-{TRACE}-{PARENT}-00", "tracestate": "vendor=1", "baggage": "user=ann"}
+    with collector() as received:
+        async with CountingServer() as remote, AsyncExitStack() as stack:
+            servers = {"far": {"url": remote.url}}
+            gateway = await stack.enter_async_context(open_gateway(servers, trace={"endpoint": received.address}))
+            client = await stack.enter_async_context(raw_client(await stack.enter_async_context(serve_http(gateway))))
+            arguments = {"name": "far.echo", "arguments": {"message": "hello"}}
+            params = {"name": "call_tool", "arguments": arguments, "_meta": context}
+            message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+            await client.post(message, await legacy_session(client))
+            (sent,) = [request for request in remote.received if request.rpc_method == "tools/call"]
+    assert received.named("tools/call echo") == []
+    assert sent.body["params"]["_meta"].items() >= context.items()
+
+
+async def test_a_parent_that_is_not_kept_has_no_spans_and_one_that_is_malformed_is_nobodys(
     open_gateway: OpenGateway,
 ) -> None:
     with collector() as received:

@@ -7,6 +7,7 @@ has priority, and that of the HTTP request becomes a link. Whether a trace is ke
 created: a request that is not kept passes neither layer (`wants`) and costs only two durations.
 """
 
+import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Hashable, Mapping
@@ -18,7 +19,7 @@ from urllib.parse import urlsplit
 from msgspec.structs import replace
 
 from wicket_mcp.codec import encode
-from wicket_mcp.errors import INTERNAL_ERROR, Refused, WicketError
+from wicket_mcp.errors import INTERNAL_ERROR, Internal, Refused, WicketError
 from wicket_mcp.model import MODERN_VERSION, Caller, JsonObject, as_text
 from wicket_mcp.request import Handler, Layer, Request, Result
 from wicket_mcp.rpc import SENT, Sent
@@ -40,7 +41,7 @@ NAMES = frozenset(
 )
 """Every attribute of ours."""
 _MAX_CONTENT = 8192
-TOOL_ERROR = "tool_error"
+TOOL_ERROR, CANCELLED = "tool_error", "cancelled"
 Pairs = tuple[tuple[str, str | int], ...]
 _CURRENT: ContextVar["Span | Literal[False] | None"] = ContextVar("current", default=None)
 """The current span; False if the request belongs to a trace that is not kept, None outside a request."""
@@ -149,14 +150,19 @@ class Tracing:
             if span:
                 span.own["rpc.response.status_code"] = error
             raise
+        except asyncio.CancelledError:
+            error = CANCELLED
+            raise
         except Exception:
             error = str(INTERNAL_ERROR)
+            if span:
+                span.own["rpc.response.status_code"] = error
             raise
         finally:
             _CURRENT.reset(token)
             if span and error:
                 span.own["error.type"] = error
-                span.failed = error == TOOL_ERROR or _is_our_error(int(error))
+                span.failed = error == TOOL_ERROR or (error != CANCELLED and _is_our_error(int(error)))
             self._served.record(time.perf_counter() - started, request.method, error)
 
     async def _keep(
@@ -218,6 +224,9 @@ class Tracing:
                     if isinstance(problem, Refused):
                         own["rpc.response.status_code"] = error
                     raise
+                except BaseException as problem:
+                    error = CANCELLED if isinstance(problem, asyncio.CancelledError) else Internal.code
+                    raise
                 finally:
                     SENT.reset(token)
                     if error:
@@ -236,7 +245,7 @@ class Tracing:
         """A request to a server has ended, whether its trace is kept or not."""
         error = ""
         if body is None:
-            error = _error_type(problem) if isinstance(problem, WicketError) else "cancelled"
+            error = _error_type(problem) if isinstance(problem, WicketError) else CANCELLED
         elif body.get("isError"):
             error = TOOL_ERROR
         self._asked.record(seconds, method, error)
