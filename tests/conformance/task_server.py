@@ -4,7 +4,7 @@
     python -m tests.conformance.task_server --http PORT      0 takes a free one; prints the address
 
 The SDK has no tasks, so this speaks the wire itself. `executed` in the result of `executions` counts what ran. The
-task of `late` is not named before `release` is called.
+task of `late` is not named before `release` is called. `twice`, which is no task, asks two questions by the same key.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ class Task:
     def detailed(self) -> Message:
         more: Message = {}
         if self.status == "completed":
-            more = {"result": self.result}
+            more = {"result": {"resultType": "complete", **(self.result or {})}}
         elif self.status == "failed":
             more = {"error": self.error}
         elif self.questions:
@@ -129,6 +129,16 @@ class TaskServer:
         if name == "release":
             self._released.set()
             return text("")
+        if name == "twice":
+            number = params.get("requestState", "")
+            if number == "second":
+                return text("asked twice")
+            state = "second" if number else "first"
+            return {
+                "resultType": "input_required",
+                "inputRequests": {"same": question("Sure?")},
+                "requestState": state,
+            }
         if name not in WORK:
             raise Problem(-32602, f"Unknown tool: {name}")
         required = any(tool["name"] == name and tool.get("execution") for tool in TOOLS)
@@ -211,7 +221,7 @@ WORK: dict[str, Callable[[Task, Message], Awaitable[Message]]] = {
 REQUIRED = ("failing_job", "test_tool_with_task")
 OBJECT: Message = {"type": "object"}
 TOOLS: list[Message] = [
-    *({"name": name, "inputSchema": OBJECT} for name in ("greet", "executions", "release")),
+    *({"name": name, "inputSchema": OBJECT} for name in ("greet", "executions", "release", "twice")),
     *(
         {
             "name": name,

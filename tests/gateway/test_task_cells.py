@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import OpenGateway, Server, peer
 from tests.gateway.extensions_document import shows
 from tests.gateway.serving import META, Command
-from tests.gateway.test_tasks import ABLE, CAPABILITIES, LEGACY, MODERN, house, shake_hands
+from tests.gateway.test_tasks import ABLE, CAPABILITIES, LEGACY, MODERN, RELATED, house, shake_hands
 from tests.gateway.test_unknown_fields import Client
 from tests.peers.counting_servers import KeepsTasks
 from wicket_mcp.app import Gateway
@@ -235,3 +235,41 @@ async def test_a_legacy_client_sees_that_it_may_call_any_tool_as_a_task(open_gat
         for listed in (await older.ask("tools/list", {}), await at.ask("tools/list", {})):
             seen = support(listed)
             assert (seen["call_tool"], seen["x__job"], seen["y__echo"]) == (None, "required", None)
+
+
+@shows("tasks", "progress", clients="legacy", servers="legacy without tasks")
+async def test_progress_of_a_task_reaches_the_legacy_client_that_wants_it(tmp_path: Path) -> None:
+    async with legacy_client(tmp_path, peer("Echo")) as client:
+        call = {"name": "x__steps", "arguments": {}, "task": {}, "_meta": {"progressToken": "t"}}
+        number = (await client.ask("tools/call", call))["task"]["taskId"]
+        told = await client.hear("notifications/progress")
+        assert told["progressToken"] == "t"
+        assert told["_meta"] == {RELATED: {"taskId": number}}
+
+
+@shows("tasks", "questions have new keys", clients="modern", servers="modern without tasks")
+async def test_no_key_of_a_question_is_used_twice_in_a_task(open_gateway: OpenGateway) -> None:
+    async with house(open_gateway, {"x": MODERN}, "flat", promote_after=0.0) as at:
+        number = (await at.call("x__twice"))["taskId"]
+        seen: set[str] = set()
+        for _ in range(2):
+            while seen >= (asked := (await at.settle(number, "input_required"))["inputRequests"]).keys():
+                pass  # the answer is on its way
+            (key,) = asked
+            seen.add(key)
+            await at.ask("tasks/update", {"taskId": number, "inputResponses": {key: {"action": "accept"}}})
+        assert len(seen) == 2
+        result = (await at.settle(number, "completed"))["result"]
+        assert (result["resultType"], result["content"][0]["text"]) == ("complete", "asked twice")
+
+
+@shows("tasks", "the reason of a failure", clients="both", servers="legacy without tasks")
+async def test_a_task_that_failed_says_why(open_gateway: OpenGateway) -> None:
+    async with house(open_gateway, {"x": peer("Echo")}, "flat", promote_after=0.0) as at:
+        failed = await at.settle((await at.call("x__refuses"))["taskId"], "failed")
+        assert failed["statusMessage"] == failed["error"]["message"] != ""
+        client, _ = await shake_hands(at)
+        about = (await client.ask("tools/call", {"name": "x__refuses", "task": {}}))["task"]
+        while (task := await client.ask("tasks/get", {"taskId": about["taskId"]}))["status"] == "working":
+            pass
+        assert (task["status"], task["statusMessage"]) == ("failed", failed["statusMessage"])

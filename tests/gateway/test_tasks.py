@@ -414,9 +414,9 @@ async def test_a_legacy_client_calls_any_tool_as_a_task(open_gateway: OpenGatewa
             result = await client.ask("tasks/result", {"taskId": task["taskId"]})
             assert result["content"][0]["text"].startswith(words)
             assert result["_meta"][RELATED] == {"taskId": task["taskId"]}
-            assert (await client.ask("tasks/get", {"taskId": task["taskId"]}))["status"] == "completed"
-        listed = await client.ask("tasks/list", {})
-        assert [task["status"] for task in listed["tasks"]] == ["completed"] * 4
+        tasks = (await client.ask("tasks/list", {}))["tasks"]
+        assert [task["status"] for task in tasks] == [*["completed"] * 3, "failed"]  # an error is a failure there
+        assert tasks[-1]["statusMessage"] == "it went wrong"
 
 
 @shows("tasks", "declared in the handshake", clients="legacy", servers="modern with tasks")

@@ -13,6 +13,7 @@ from tests.conformance.suite import node
 from tests.conftest import PEERS, ROOT, OpenGateway, Server, peer
 from tests.gateway.extensions_document import shows
 from tests.gateway.serving import TOKEN, serve_http, toml_of
+from tests.gateway.test_tasks import LEGACY, MODERN
 
 HOME = ROOT / ".node"
 pytestmark = [
@@ -88,3 +89,33 @@ async def test_a_tool_that_insists_on_tasks_is_called_plainly_and_as_a_task(tmp_
         assert result["content"][0]["text"].startswith("# Research Report: tides")
     assert told["taskStatus"]["status"] == "completed"
     assert told["messages"][-1] == "Generating report..."
+
+
+ENDS: dict[str, tuple[str, str]] = {
+    "y__greet": ("completed", "Hello, None!"),
+    "y__slow_compute": ("completed", "computed "),
+    "y__protocol_error_job": ("failed", "the job broke"),
+    "l__job": ("completed", "done"),
+}
+ASKS: dict[str, tuple[str, str]] = {
+    "x__slow": ("completed", "the client says accept"),
+    "y__confirm_delete": ("completed", "deleted: None"),
+    "y__twice": ("completed", "asked twice"),
+    "l__ask_job": ("completed", "the client says accept"),
+}
+
+
+@shows("tasks", "create, poll, input, result by the extension's published client", clients="both", servers="all")
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+async def test_the_client_of_the_tasks_extension_understands_every_task(open_gateway: OpenGateway, era: str) -> None:
+    servers: dict[str, Server] = {"x": peer("TellsWhileItAsks"), "y": MODERN, "l": LEGACY}
+    expected = {**ENDS, "y__failing_job": ("completed" if era == "modern" else "failed", "it went wrong")}
+    if era == "modern":  # in the legacy era this client does not fetch what a task asks
+        expected |= ASKS
+    async with open_gateway(servers) as gateway, serve_http(gateway, "flat") as address:
+        await gateway.tools()
+        gateway.local_tasks.promote_after = 0.0
+        told = await speak("typescript_ext_tasks.mjs", era, address, TOKEN, *expected)
+    assert told["told"] == {name: ["task", *ending] for name, ending in expected.items()}
+    questions = ["Go on?", "Delete None?", "Sure?", "Sure?", "Go on?"]
+    assert told["asked"] == (questions if era == "modern" else [])

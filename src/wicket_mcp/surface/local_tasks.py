@@ -7,7 +7,6 @@ each principal. Knows no wire format: `tasks_methods.py` has the formats of both
 """
 
 import asyncio
-import itertools
 import logging
 import secrets
 import time
@@ -75,7 +74,6 @@ class LocalTask(msgspec.Struct, eq=False):
     questions: dict[str, Question] = msgspec.field(default_factory=dict[str, Question])
     on_change: list[Callable[[], None]] = msgspec.field(default_factory=list[Callable[[], None]])
     work: "asyncio.Task[None] | None" = None
-    _numbers: "itertools.count[int]" = msgspec.field(default_factory=lambda: itertools.count(1))
 
     @property
     def ended(self) -> bool:
@@ -91,9 +89,12 @@ class LocalTask(msgspec.Struct, eq=False):
         if not self.ended:
             self.change(self.status)
 
-    async def ask(self, method: str, params: JsonObject, key: str = "") -> JsonObject:
-        """Ask a question through the client that follows the task, and wait for the reply."""
-        key = key or f"q{next(self._numbers)}"
+    async def ask(self, method: str, params: JsonObject) -> JsonObject:
+        """Ask a question through the client that follows the task, and wait for the reply.
+
+        Its key is new in the life of the task, also after a restart: clients answer no key twice.
+        """
+        key = f"q-{secrets.token_urlsafe(6)}"
         question = self.questions[key] = Question(method, params, asyncio.get_running_loop().create_future())
         self.change("input_required")
         try:
@@ -266,9 +267,11 @@ class LocalTasks:
 
 
 class TaskCaller(Represented, frozen=True):
-    """The client of a legacy task: it gets no messages on the way, and questions only when it requests the result."""
+    """The client of a legacy task: it gets the questions when it requests the result, and no logs."""
 
     task: LocalTask
+    tell: Callable[[str, JsonObject], None] = lambda _method, _params: None
+    """Passes progress on to the session that made the task, if it is still there."""
 
     @property
     def followed(self) -> Followed:
@@ -279,7 +282,7 @@ class TaskCaller(Represented, frozen=True):
         return ""
 
     def notify(self, method: str, params: JsonObject) -> None:
-        return None
+        self.tell(method, params)
 
     async def ask(self, method: str, params: JsonObject) -> JsonObject:
         return await self.task.ask(method, params)

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from wicket_mcp.surface.protocol import Protocol, Request
 
 LIST_PAGE = 50  # tasks in one answer
+MAX_STATUS = 1000  # characters of an error's text in a task's status
 RELATED = "io.modelcontextprotocol/related-task"
 ENDED = ("completed", "failed", "cancelled")
 LEGACY_CAPABILITY: JsonObject = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
@@ -122,18 +123,21 @@ async def call_legacy(
     requested: Any = as_object(request.params.get("task")).get("ttl")
     ttl = requested / 1000 if isinstance(requested, int | float) and not isinstance(requested, bool) else None
 
+    def tell(method: str, params: JsonObject) -> None:
+        if request.client is not None:
+            request.client.push({"jsonrpc": "2.0", "method": method, "params": params})
+
     async def work(task: LocalTask) -> JsonObject:
         task.followed.requested = True
-        return await call(TaskCaller(request.caller, task))
+        related: JsonObject = {RELATED: {"taskId": protocol.verbs.task_ids.seal("", task.id, task.principal)}}
+
+        def pass_on(method: str, params: JsonObject) -> None:
+            tell(method, {**params, "_meta": {**as_object(params.get("_meta")), **related}})
+
+        return await call(TaskCaller(request.caller, task, pass_on))
 
     task = await protocol.tasks.start(request.caller.principal, work, ttl)
-    if (client := request.client) is not None:
-
-        def tell() -> None:
-            params = _legacy(protocol, task)
-            client.push({"jsonrpc": "2.0", "method": "notifications/tasks/status", "params": params})
-
-        task.on_change.append(tell)
+    task.on_change.append(lambda: tell("notifications/tasks/status", _legacy(protocol, task)))
     return {"task": _legacy(protocol, task)}
 
 
@@ -145,8 +149,8 @@ def offer(tool: JsonObject) -> JsonObject:
 async def _ask_each(task: LocalTask, questions: JsonObject) -> JsonObject:
     replies = await asyncio.gather(
         *(
-            task.ask(as_text(as_object(question).get("method")), as_object(as_object(question).get("params")), key)
-            for key, question in questions.items()
+            task.ask(as_text(as_object(question).get("method")), as_object(as_object(question).get("params")))
+            for question in questions.values()
         )
     )
     return dict(zip(questions, replies, strict=True))
@@ -335,7 +339,7 @@ async def _of_server(
     except UnknownName:
         raise _unknown() from None
     if isinstance(body.get("result"), dict):
-        body = {**body, "result": _for_client(protocol, caller, body["result"])}
+        body = {**body, "result": {"resultType": "complete", **_for_client(protocol, caller, body["result"])}}
     return body
 
 
@@ -370,9 +374,9 @@ def _modern(protocol: "Protocol", task: LocalTask) -> JsonObject:
 def _task_detail(protocol: "Protocol", task: LocalTask) -> JsonObject:
     body = _modern(protocol, task)
     if task.status == "completed":
-        body["result"] = task.result
+        body["result"] = {"resultType": "complete", **as_object(task.result)}
     elif task.status == "failed":
-        body["error"] = task.error
+        body |= {"error": task.error, "statusMessage": as_text(as_object(task.error).get("message"))}
     elif task.questions:
         requests = {
             key: {"method": question.method, "params": question.params} for key, question in task.questions.items()
@@ -382,13 +386,19 @@ def _task_detail(protocol: "Protocol", task: LocalTask) -> JsonObject:
 
 
 def _legacy(protocol: "Protocol", task: LocalTask) -> JsonObject:
-    return _as_legacy(_modern(protocol, task))
+    return _as_legacy(_task_detail(protocol, task))
 
 
 def _as_legacy(task: JsonObject) -> JsonObject:
+    """A modern task in the legacy format. There, a task whose result is an error has failed."""
     renamed = {"ttlMs": "ttl", "pollIntervalMs": "pollInterval"}
     left_out = ("result", "error", "inputRequests", "resultType")
-    return {renamed.get(key, key): value for key, value in task.items() if key not in left_out}
+    fields = {renamed.get(key, key): value for key, value in task.items() if key not in left_out}
+    result = as_object(task.get("result"))
+    if result.get("isError") is True:
+        texts = [as_text(as_object(block).get("text")) for block in as_list(result.get("content"))]
+        fields |= {"status": "failed", "statusMessage": "\n".join(filter(None, texts))[:MAX_STATUS]}
+    return fields
 
 
 def _time(moment: datetime) -> str:
