@@ -24,6 +24,8 @@ def some(listings: list[Listing], *servers: str) -> SearchIndex:
         ("turn my Word file into a PDF", ["Word"]),
         ("Word by word", []),
         ("a list on booking.com", ["booking.com"]),
+        ("grab every page and segment the follow ups", []),
+        ("ship it by UPS", ["UPS"]),
     ],
 )
 def test_products_are_known_by_name_and_common_words_by_their_capital(query: str, named: list[str]) -> None:
@@ -106,10 +108,12 @@ def test_a_subject_that_no_tool_mentions_is_counted() -> None:
         ("pay it with Acme please", {"acme": MEANT}),
         ("pay the acme", {"acme": 0.0}),
         ("nothing of the sort", {}),
+        ("open the OfficeBox", {"north-officebox": MEANT}),
+        ("open the Officebox", {}),
     ],
 )
 def test_a_server_is_meant_where_its_name_is_no_ordinary_word(query: str, gains: dict[str, float]) -> None:
-    assert Naming(["github", "time", "office-ledger", "acme", "..."]).gains(query) == gains
+    assert Naming(["github", "time", "office-ledger", "acme", "north-officebox", "..."]).gains(query) == gains
 
 
 @pytest.mark.parametrize(

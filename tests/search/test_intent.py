@@ -4,7 +4,17 @@ import pytest
 
 from wicket_mcp.model import Listing, Tool
 from wicket_mcp.search import SearchIndex
-from wicket_mcp.search.intent import CONTRARY, is_negated, join_negations, wants_change
+from wicket_mcp.search.intent import (
+    CONTRARY,
+    OTHER_ACT,
+    SAME_ACT,
+    act,
+    is_negated,
+    join_negations,
+    wanted_act,
+    wants_change,
+    weigh_acts,
+)
 
 
 @pytest.mark.parametrize(
@@ -73,3 +83,35 @@ def test_the_contrary_of_what_is_wanted_loses() -> None:
 )
 def test_the_first_hit_does_what_is_wanted(query: str, first: str) -> None:
     assert git(hints=True).search(query).hits[0].tool.name == first
+
+
+@pytest.mark.parametrize(
+    ("query", "tool", "same"),
+    [
+        ("create a user", "create_user", True),
+        ("please throw away the user", "delete_user", True),
+        ("what users are there", "list_users", True),
+        ("set up a user", "create_user", True),
+        ("write down a user", "user_get", False),
+        ("the user", "create_user", None),
+        ("turn off the user", "set_user", None),
+    ],
+)
+def test_the_verb_of_a_query_is_compared_with_the_tool(query: str, tool: str, same: bool | None) -> None:
+    gain = weigh_acts(wanted_act(query))[act(Tool("users", tool, {}))]
+    assert gain == {True: SAME_ACT, False: -OTHER_ACT, None: 0.0}[same]
+
+
+def test_a_tool_without_a_verb_in_its_name_is_known_by_its_description() -> None:
+    assert act(Tool("a", "user", {"description": "Deletes a user"})) == wanted_act("delete it")
+    assert act(Tool("list", "list_user", {"description": "Searches users"})) == wanted_act("search")
+    assert act(Tool("a", "user", {"description": "A user"})) == wanted_act("") == 0
+
+
+def test_a_long_schema_is_no_reason_to_do_the_contrary(index: SearchIndex) -> None:
+    assert index.search("create an ElastiCache serverless cache").hits[0].tool.name == "create-serverless-cache"
+
+
+def test_each_errand_is_served_by_what_its_verb_says(index: SearchIndex) -> None:
+    answer = index.search("show the role and delete its policy")
+    assert [part.tools[0] for part in answer.parts] == ["awslabs-iam.get_role_policy", "awslabs-iam.delete_role_policy"]

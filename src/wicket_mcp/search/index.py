@@ -16,12 +16,24 @@ from wicket_mcp.schema.descriptions import deprecation
 from wicket_mcp.search.answer import Answer, Explanation
 from wicket_mcp.search.features import number
 from wicket_mcp.search.glossary import to_english
-from wicket_mcp.search.intent import CONTRARY, NEGATED, changes, is_negated, join_negations, wants_change
+from wicket_mcp.search.intent import (
+    CONTRARY,
+    NAME_SAID,
+    NEGATED,
+    OF_ERRAND,
+    act,
+    changes,
+    is_negated,
+    join_negations,
+    wanted_act,
+    wants_change,
+    weigh_acts,
+)
 from wicket_mcp.search.mentions import Mentioned, products
 from wicket_mcp.search.misspelling import correct
 from wicket_mcp.search.naming import Naming
 from wicket_mcp.search.segment import Model, Segment, build_segment, learn_segment
-from wicket_mcp.search.text import MAX_QUERY, stem
+from wicket_mcp.search.text import MAX_QUERY, stem, words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,6 +43,7 @@ if TYPE_CHECKING:
     from wicket_mcp.search.ranker import Scores
 
 _REMEMBERED = 256
+_BEST = 24  # tools whose names are compared with the query
 _STATEMENT = 300  # characters of what a tool says about being deprecated
 _NAME = re.compile(r"[\w-]+")
 
@@ -136,7 +149,7 @@ class SearchIndex:
 
     def warm(self) -> None:
         """Join the segments now rather than at the first search. Pure CPU."""
-        _ = self._matrix, self._places, self._deprecated, self._changing, self._negated
+        _ = self._matrix, self._places, self._deprecated, self._changing, self._negated, self._acts
 
     def search(
         self,
@@ -185,17 +198,56 @@ class SearchIndex:
         return choice.answer(limit)
 
     def _weigh_intent(self, query: str, scores: "Scores") -> "Scores":
-        """The scores, lower for tools that do the contrary of what a query of one errand wants."""
-        if len(scores.parts) > 1:
-            return scores
+        """The scores, lower for tools that do the contrary of what the query or each of its errands wants."""
         from wicket_mcp.search.numeric import np  # noqa: PLC0415  (imports numpy)
 
-        fit = scores.fit
+        if len(scores.parts) > 1:
+            moves = np.float32(OF_ERRAND) * np.stack([self._weigh_act(errand) for errand in scores.parts])
+            return replace(scores, by_part=np.where(scores.by_part > 0, scores.by_part + moves, scores.by_part))
+        fit = scores.fit + self._weigh_act(query) + self._weigh_names(query, scores.fit)
         if (change := wants_change(query)) is not None:
             fit = fit - np.float32(CONTRARY) * self._changing[not change]
         if is_negated(query):
             fit = fit + np.float32(NEGATED) * self._negated
         return replace(scores, fit=fit)
+
+    def _weigh_act(self, errand: str) -> "NDArray[np.float32]":
+        """What each tool gains or loses by the verb of a request."""
+        from wicket_mcp.search.numeric import np  # noqa: PLC0415  (imports numpy)
+
+        return np.array(weigh_acts(wanted_act(errand)), np.float32)[self._acts]
+
+    def _weigh_names(self, query: str, fit: "NDArray[np.float32]") -> "NDArray[np.float32]":
+        """What those of the best tools gain of whose name the query has every word."""
+        from wicket_mcp.search.numeric import np  # noqa: PLC0415  (imports numpy)
+        from wicket_mcp.search.ranker import shortlist  # noqa: PLC0415  (imports numpy)
+
+        stems = {stem(word) for word in words(query)}
+        gains = np.zeros(len(fit), np.float32)
+        best: list[int] = shortlist(fit, _BEST).tolist()
+        gains[[position for position in best if self._is_name_said(position, stems)]] = NAME_SAID
+        return gains
+
+    def _is_name_said(self, position: int, stems: Collection[str]) -> bool:
+        """Whether these are all stems of a tool's name, the server's left out; a name of one word is too common."""
+        name = self._name_stems.get(position)
+        if name is None:
+            tool = self._tools[position]
+            server = words(tool.server)
+            name = self._name_stems[position] = frozenset(stem(w) for w in words(tool.name[:200]) if w not in server)
+        return len(name) > 1 and all(part in stems for part in name)
+
+    @cached_property
+    def _name_stems(self) -> dict[int, frozenset[str]]:
+        """Stems of the names of tools that were among the best, by position."""
+        return {}
+
+    @cached_property
+    def _acts(self) -> "NDArray[np.uint8]":
+        """The number of each tool's kind of act."""
+        from wicket_mcp.search.numeric import np  # noqa: PLC0415  (imports numpy)
+
+        return np.array([act(tool) for tool in self._tools], np.uint8)
 
     @cached_property
     def _negated(self) -> "NDArray[np.float32]":

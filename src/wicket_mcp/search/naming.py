@@ -19,7 +19,9 @@ _REMEMBERED = 16
 _ADDRESSED = re.compile(
     r"(?<=[a-z,] )([A-Z]\w+)|^(\w+):|\b(?:use|using|via) (?:the )?(\w+)|\b(\w+) (?:server|tool)\b", re.MULTILINE
 )
-"""Names with a capital letter within a sentence, "name: do this", "using name", "the name server"."""
+"""Names with a capital letter within a sentence, "name: do this", "using name", "the name server". One of several words
+of a server's name counts only with another capital inside ("ElastiCache")."""
+_INNER = re.compile("[a-z][A-Z]")
 
 
 class Naming:
@@ -39,12 +41,14 @@ class Naming:
         """For each server that the query names, the bonus for its tools. A name that is an ordinary word gets none."""
         query_words = set(words(query))
         known = {name.lower() for name in products(query)}
-        addressed = {name.lower() for match in _ADDRESSED.findall(query) for name in match if name}
+        matches: list[tuple[str, ...]] = _ADDRESSED.findall(query)
+        inner = {match[0].lower() for match in matches if _INNER.search(match[0])}
+        addressed = {name.lower() for match in matches for name in match if name}
         gains: dict[str, float] = {}
         candidates = {server for word in query_words | known | addressed for server in self._servers.get(word, ())}
         for server in candidates:
             name = self._names[server]
-            if known.intersection(name) or (len(name) == 1 and name[0] in addressed):
+            if known.intersection(name) or (addressed if len(name) == 1 else inner).intersection(name):
                 gains[server] = MEANT
             elif query_words.issuperset(name):
                 gains[server] = PERHAPS if len(name) > 1 else 0.0
