@@ -70,6 +70,39 @@ async def test_a_user_without_rights_is_told_which(postgres: Postgres) -> None:
         await open_store(poor)
 
 
+async def test_a_user_who_can_only_read_the_tables_is_told_at_start(postgres: Postgres) -> None:
+    address = postgres.database()
+    name = address.rpartition("/")[2]
+    await (await open_store(address)).close()
+    postgres.execute(
+        "CREATE USER reader PASSWORD 'secret'", "GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader", database=name
+    )
+    with pytest.raises(ConfigError, match=r"may not read and change the table wicket_change.*GRANT ALL ON ALL TABLES"):
+        await open_store(postgres.address(name, user="reader"))
+    postgres.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+    with pytest.raises(ConfigError, match=r"is read-only.*not a standby"):
+        await open_store(address)
+
+
+async def test_too_few_connections_are_told_at_start(postgres: Postgres) -> None:
+    address = postgres.database()
+    postgres.execute("CREATE USER few PASSWORD 'secret' CONNECTION LIMIT 1")
+    name = address.rpartition("/")[2]
+    postgres.execute(f"ALTER DATABASE {name} OWNER TO few")
+    with pytest.raises(ConfigError, match=r"too many connections for role.*six connections"):
+        await open_store(postgres.address(name, user="few"))
+
+
+async def test_tables_of_something_else_are_neither_used_nor_changed(postgres: Postgres) -> None:
+    address = postgres.database()
+    postgres.execute("CREATE TABLE note (theirs text)", database=address.rpartition("/")[2])
+    with pytest.raises(ConfigError, match=r'tables of something else: relation "note" already exists.*search_path'):
+        await open_store(address)
+    with psycopg.connect(address) as connection:
+        tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
+    assert tables == [("note",)]
+
+
 async def test_a_wrong_address_says_what_is_wrong_and_never_the_password(postgres: Postgres) -> None:
     nobody = free_port()
     addresses = {

@@ -121,8 +121,11 @@ class RedisLimits:
         except (AuthenticationError, AuthorizationError, NoPermissionError) as problem:
             hint = "Check user and password: redis://user:password@host."
             raise _wrong(f"Redis at {self._shown} rejected the login: {problem}", hint) from None
-        except ResponseError:
-            raise self._foreign() from None
+        except ResponseError as problem:
+            if "WRONGTYPE" in str(problem):
+                raise self._foreign() from None
+            hint = "Name a server that takes changes, and a database that it has: redis://host:port/0."
+            raise _wrong(f"Redis at {self._shown} cannot be used: {problem}", hint) from None
         except (RedisError, OSError, TimeoutError) as problem:
             self._note_away(problem)
 

@@ -14,7 +14,7 @@ from typing import TypeVar
 import psycopg
 
 from wicket_mcp.errors import ConfigError, Internal
-from wicket_mcp.store.postgres.migrations import check_version, migrate
+from wicket_mcp.store.postgres.migrations import check_rights, check_server, migrate
 from wicket_mcp.store.postgres.notices import WATCHED, Notices
 from wicket_mcp.store.postgres.session import PostgresDatabase, Session, describe
 from wicket_mcp.tasks import Tasks
@@ -22,6 +22,8 @@ from wicket_mcp.tasks import Tasks
 T = TypeVar("T")
 
 READERS = 3
+HEAR_WITHIN = 10.0
+"""Seconds in which a second connection must report changes at start."""
 
 
 class PostgresConnection:
@@ -50,7 +52,19 @@ class PostgresConnection:
             raise
         connection = cls(dsn, writer, thread, schema)
         connection._tasks.start(connection.notices.listen(), "hear of changes in PostgreSQL")
-        await connection.notices.ready.wait()
+        try:
+            async with asyncio.timeout(HEAR_WITHIN):
+                await connection.notices.ready.wait()
+        except TimeoutError:
+            await connection.close()
+            raise ConfigError(
+                f"PostgreSQL at {describe(dsn)} cannot be listened to: {connection.notices.problem or 'no answer'}",
+                key="store",
+                hint="Every replica needs six connections; raise max_connections, or the limit of the user.",
+            ) from None
+        except BaseException:
+            await connection.close()
+            raise
         return connection
 
     async def write(self, area: str, work: Callable[[PostgresDatabase], T]) -> T:
@@ -133,7 +147,7 @@ def _open(dsn: str) -> tuple[Session, str]:
 def _prepare(session: Session, dsn: str) -> str:
     """Bring the database to this version's format; returns its schema."""
     db = session.connect()
-    check_version(db, dsn)
+    check_server(db, dsn)
     (schema,) = db.execute("SELECT current_schema()").fetchone()
     if schema is None:
         raise ConfigError(
@@ -142,6 +156,7 @@ def _prepare(session: Session, dsn: str) -> str:
             hint="Create the schema that its search_path names.",
         )
     migrate(session, dsn, advisory_lock(schema, "format"))
+    check_rights(db, dsn)
     return schema
 
 

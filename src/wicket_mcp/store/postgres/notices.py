@@ -33,6 +33,8 @@ class Notices:
         """Set once changes are received."""
         self.listeners: list[Callable[[str], None]] = []
         """Called with the area of each change, on the event loop."""
+        self.problem = ""
+        """Why changes cannot be heard of at the moment."""
         self._text = connection_text(dsn)
         self._numbers: dict[str, int] = {}
         self._generation = 0
@@ -61,29 +63,23 @@ class Notices:
 
     async def listen(self) -> None:
         """Listen for changes until cancelled, reconnecting as often as needed."""
-        warned = False
         while True:
             try:
-                connection = await psycopg.AsyncConnection.connect(self._text, autocommit=True)
-            except psycopg.Error as problem:
-                if not warned:
-                    log.warning("PostgreSQL cannot be reached, it is tried again: %s", str(problem).strip())
-                warned = True
-                await asyncio.sleep(TRY_AGAIN)
-                continue
-            warned = False
-            try:
-                async with connection:
+                async with await psycopg.AsyncConnection.connect(self._text, autocommit=True) as connection:
                     await self._hear(connection)
             except psycopg.Error as problem:
-                log.warning("the connection to PostgreSQL was lost: %s", str(problem).strip())
+                text = str(problem).strip()
+                if text != self.problem:
+                    log.warning("changes in PostgreSQL cannot be heard of, it is tried again: %s", text)
+                self.problem = text
+                await asyncio.sleep(TRY_AGAIN)
 
     async def _hear(self, connection: "psycopg.AsyncConnection[tuple[object, ...]]") -> None:
         await connection.execute(f'LISTEN "{self.channel}"'.encode())
         self._generation += 1
         while True:
             rows = await (await connection.execute("SELECT area, number FROM wicket_change")).fetchall()
-            self._heard_at = time.monotonic()
+            self._heard_at, self.problem = time.monotonic(), ""
             for area, number in rows:
                 self._publish(str(area), int(str(number)))
             self.ready.set()
