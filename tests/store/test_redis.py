@@ -86,7 +86,7 @@ async def test_a_server_that_takes_no_changes_and_a_database_that_is_not_there_a
     with pytest.raises(ConfigError, match=r"cannot be used: DB index is out of range.*a database that it has"):
         await RedisLimits.open(f"redis://127.0.0.1:{server.port}/99")
     with redis.Redis(port=server.port) as client:
-        client.replicaof("127.0.0.1", free_port())
+        client.execute_command("REPLICAOF", "127.0.0.1", free_port())
     with pytest.raises(ConfigError, match=r"cannot be used: .*read only replica.*takes changes"):
         await RedisLimits.open(server.address)
 
