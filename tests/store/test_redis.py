@@ -85,10 +85,9 @@ async def test_a_database_of_somebody_else_is_refused(server: RedisServer) -> No
 async def test_a_server_that_takes_no_changes_and_a_database_that_is_not_there_are_named(server: RedisServer) -> None:
     with pytest.raises(ConfigError, match=r"cannot be used: DB index is out of range.*a database that it has"):
         await RedisLimits.open(f"redis://127.0.0.1:{server.port}/99")
-    with redis.Redis(port=server.port) as client:
-        client.execute_command("REPLICAOF", "127.0.0.1", free_port())
-    with pytest.raises(ConfigError, match=r"cannot be used: .*read only replica.*takes changes"):
-        await RedisLimits.open(server.address)
+    with RedisServer("--replicaof", "127.0.0.1", str(free_port())) as copy:
+        with pytest.raises(ConfigError, match=r"cannot be used: .*read only replica.*takes changes"):
+            await RedisLimits.open(copy.address)
 
 
 async def test_a_wrong_address_says_what_is_wrong_and_one_that_is_away_is_survived(
