@@ -91,8 +91,8 @@ def check_rights(db: PostgresDatabase, dsn: str) -> None:
         raise _lacks(dsn, f"it may not read and change the table {row[0]}")
 
 
-def _lacks(dsn: str, what: str) -> ConfigError:
-    return ConfigError(f"the user of {describe(dsn)} lacks a right: {what}", key="store", hint=_GRANT)
+def _lacks(dsn: str, reason: str) -> ConfigError:
+    return ConfigError(f"the user of {describe(dsn)} lacks a right: {reason}", key="store", hint=_GRANT)
 
 
 def _version_of(db: PostgresDatabase) -> int:
