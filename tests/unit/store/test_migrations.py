@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from wicket_mcp.store.records import SUCCESSES
 from wicket_mcp.store.sql.migrations import FORMAT, TooNew
 from wicket_mcp.store.sqlite.migrations import migrate
 
@@ -92,7 +93,12 @@ INSERT INTO audit (at, principal, server, tool, arguments_digest, outcome, durat
   VALUES (7.0, 'ann', 'x', 'echo', '', 'ok', 1.5, 2);
 PRAGMA user_version = 9;
 """
-HISTORY = (FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5, FORMAT_6, FORMAT_7, FORMAT_8, FORMAT_9)
+FORMAT_10 = """
+ALTER TABLE audit ADD COLUMN steps TEXT DEFAULT '';
+CREATE INDEX audit_run ON audit (run) WHERE run != '';
+PRAGMA user_version = 10;
+"""
+HISTORY = (FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5, FORMAT_6, FORMAT_7, FORMAT_8, FORMAT_9, FORMAT_10)
 
 
 @pytest.fixture
@@ -139,6 +145,13 @@ def test_a_file_of_every_earlier_format_becomes_a_new_one_and_keeps_its_content(
         assert db.execute("SELECT owner, name FROM vault_secret").fetchall() == [("ann", "github")]
     if before >= 9:
         assert db.execute("SELECT tool, steps FROM audit").fetchall() == [("echo", "")]
+
+
+def test_the_latest_failures_are_found_without_reading_what_succeeded(db: sqlite3.Connection) -> None:
+    migrate(db)
+    query = f"SELECT * FROM audit WHERE outcome NOT IN {SUCCESSES} AND at >= 1 ORDER BY at DESC, rowid DESC LIMIT 6"  # noqa: S608
+    plan = " ".join(row[-1] for row in db.execute(f"EXPLAIN QUERY PLAN {query}"))
+    assert "USING INDEX audit_failed" in plan
 
 
 def test_a_file_that_two_first_starts_left_half_marked_is_mended(db: sqlite3.Connection) -> None:

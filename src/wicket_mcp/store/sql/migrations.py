@@ -133,6 +133,11 @@ def _10_steps_and_scripts(db: Database) -> None:
     db.execute("CREATE INDEX audit_run ON audit (run) WHERE run != ''")
 
 
+def _11_failures(db: Database) -> None:
+    """Failures are rare: without an index of their own, the latest are found by reading all records of a day."""
+    db.execute("CREATE INDEX audit_failed ON audit (at) WHERE outcome NOT IN ('ok', 'cached', 'cancelled')")
+
+
 MIGRATIONS: tuple[Callable[[Database], None], ...] = (
     _1_listings_results_calls,
     _2_registry,
@@ -144,5 +149,6 @@ MIGRATIONS: tuple[Callable[[Database], None], ...] = (
     _8_choices,
     _9_standing_approvals,
     _10_steps_and_scripts,
+    _11_failures,
 )
 FORMAT = len(MIGRATIONS)
