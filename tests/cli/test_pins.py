@@ -65,6 +65,29 @@ def test_a_terminal_is_shown_the_difference_before_it_is_asked(mail: Shell) -> N
     assert mail.run("call", "m.send", "to=ann").code == 0
 
 
+def test_a_terminal_is_shown_a_call_before_it_is_asked(mail: Shell) -> None:
+    mail.run("approve", "m.send")
+    config = mail.home / ".config/wicket/wicket.toml"
+    config.write_text(f'{config.read_text()}[[policy]]\naction = "ask"\ntool = "send"\n')
+    assert mail.run("call", "m.send", "to=eve").code == 1
+    (waiting,) = mail.run("approve", "--json").json
+    refused = mail.type("approve", waiting["name"], answers=[("Approve it?", "n\r")])
+    assert (refused.code, '"to": "eve"' in refused.out, "Nothing was approved" in refused.out) == (1, True, True)
+    assert mail.run("call", "m.send", "to=eve").code == 1
+    assert mail.type("approve", waiting["name"], answers=[("Approve it?", "y\r")]).code == 0
+    assert mail.run("call", "m.send", "to=eve").code == 0
+
+
+def test_pins_are_those_of_the_servers_that_are_configured(mail: Shell) -> None:
+    """Two folders may have a server of one name; their pins are in the same state."""
+    config = mail.home / ".config/wicket/wicket.toml"
+    config.write_text(config.read_text().replace("args = [", 'args = ["-u", '))
+    assert mail.run("pins", "--json").json == []
+    mail.run("tools")
+    assert sorted(row["name"] for row in mail.run("pins", "--json").json) == ["m.read", "m.send"]
+    assert mail.run("pins", "n").code == 2
+
+
 def test_a_held_tool_is_named_by_the_doctor_and_in_the_log(mail: Shell) -> None:
     examined = mail.run("doctor")
     assert "tool 'm.send' is held: its description changed" in examined.out

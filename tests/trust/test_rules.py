@@ -284,6 +284,21 @@ async def test_a_held_tool_is_accepted_by_the_owner_and_by_nobody_else(offer: Of
         assert (await last(gateway)).rule == "changed: hold, approved by local by desk"
 
 
+async def test_a_question_says_how_much_it_does_not_show(offer: Offer, open_gateway: OpenGateway) -> None:
+    async with open_gateway({"m": offer(SEND)}, policy=[{"action": "ask"}]) as gateway:
+        await gateway.tools()
+        offer({**SEND, "description": "So long. " * 1000})
+        await gateway.catalogue.renew("m")
+        person = Person(yes)
+        await call(gateway, person, "m.send", text="x" * 5000, to="ann\u3164\U000e0100\u061c")
+        await call(gateway, person, "m.send", text="hi", to="ann", more=list(range(5000)))
+        change, made, many = person.heard
+        assert "more characters are not shown here.)\nAll of it: wicket approve m.send" in change
+        assert "x… (4,700 more characters)" in made
+        assert '"to": "ann\\u3164\\udb40\\udd00\\u061c"' in made, "no argument is pushed out of sight by another"
+        assert many.endswith("more characters are not shown here.)")
+
+
 async def test_a_call_to_a_server_that_nobody_configured_obeys_the_rules_too(open_gateway: OpenGateway) -> None:
     policy = [{"name": "no strangers", "action": "deny", "server": "https://*", "tool": "send*"}]
     async with open_gateway({}, policy=policy) as gateway:

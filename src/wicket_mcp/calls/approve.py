@@ -17,14 +17,14 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from wicket_mcp.calls.asking import ALWAYS, NO, SESSION, YES, can_ask, choose
+from wicket_mcp.calls.asking import ALWAYS, NO, SESSION, YES, can_ask, choose, show
 from wicket_mcp.codec import canonical, pretty, weighs_over
 from wicket_mcp.errors import Denied, Refused, UpstreamError, WicketError
-from wicket_mcp.model import JsonObject, Principal, as_object
+from wicket_mcp.model import JsonObject, Principal, as_list, as_object
 from wicket_mcp.request import Handler, Layer, Request, Result
 from wicket_mcp.store.base import ApprovalStore
 from wicket_mcp.store.model import StoredApproval
-from wicket_mcp.telemetry.log import cut, escape
+from wicket_mcp.telemetry.log import escape
 from wicket_mcp.telemetry.redact import mask_strings
 from wicket_mcp.trust.always import Always
 from wicket_mcp.trust.flow import Finding, Flow, Stored
@@ -38,7 +38,8 @@ ALWAYS_MARK = ", always"
 SESSION_MARK = ", for this session"
 """Suffix of the approver's name for an approval that lasts as long as the client's session."""
 MAX_SESSION_APPROVALS = 1000
-_SHOWN = 1500  # characters of arguments shown in a question to a client
+_SHOWN = 3000  # characters of arguments shown in a question to a client
+_SHOWN_OF_EACH = 300  # and of each text in them, so that none pushes the others out of sight
 _ARGUMENTS = "\nArguments: "
 _STORED = 100_000  # and to a person at the gateway, who must see exactly what is called
 
@@ -177,8 +178,9 @@ async def _settle(
         raise await _wait_for_a_person(approvals.store, question, decision, why, in_script=bool(span.run))
     # An "always" rule belongs to the owner, so only administrators may create one.
     choices = (YES, SESSION, ALWAYS, NO) if request.principal.may("admin") else (YES, SESSION, NO)
-    head, arguments = question.words.split(_ARGUMENTS, 1)
-    answer = await choose(request.caller, f"{head}{_ARGUMENTS}{cut(arguments, _SHOWN)}", choices)
+    head = question.words.split(_ARGUMENTS, 1)[0]
+    arguments = show(escape(pretty(_shorten(mask_strings(call.arguments)))), _SHOWN)
+    answer = await choose(request.caller, f"{head}{_ARGUMENTS}{arguments}", choices)
     if answer == NO:
         span.rule += ", refused by the user"
         raise Denied(f"'{call.key}' was not called: the user refused.", hint="Do not try again unless told to.")
@@ -248,9 +250,19 @@ async def _wait_for_a_person(
     )
 
 
+def _shorten(value: Any) -> Any:
+    """The value with long texts cut."""
+    if isinstance(value, str):
+        hidden = len(value) - _SHOWN_OF_EACH
+        return value if hidden <= 0 else f"{value[:_SHOWN_OF_EACH]}… ({hidden:,} more characters)"
+    if isinstance(value, list):
+        return [_shorten(item) for item in as_list(value)]
+    return {key: _shorten(item) for key, item in as_object(value).items()} if isinstance(value, dict) else value
+
+
 def _question(request: Request, call: Call, decision: Decision, why: str, version: str) -> StoredApproval:
     now = time.time()
-    exact = cut(escape(pretty(mask_strings(call.arguments))), _STORED)
+    exact = show(escape(pretty(mask_strings(call.arguments))), _STORED)
     client = f" ({request.caller.client_name})" if request.caller.client_name else ""
     words = f"May {request.principal.name}{client} call {call.key}?{why} ({decision.words} asks.){_ARGUMENTS}{exact}"
     identity = (request.principal.name, call.server, call.tool, call.digest, version)

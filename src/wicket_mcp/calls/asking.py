@@ -15,6 +15,12 @@ SESSION = "for this session"
 ALWAYS = "always"
 
 
+def show(text: str, limit: int) -> str:
+    """The first `limit` characters of what a person is asked about; says how much more there is."""
+    hidden = len(text) - limit
+    return text if hidden <= 0 else f"{text[:limit]}…\n({hidden:,} more characters are not shown here.)"
+
+
 def can_ask(caller: Caller) -> bool:
     """Whether the client declared that it can show its user a form."""
     modes = caller.capabilities.get("elicitation")

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
-from wicket_mcp.calls.asking import can_ask, confirm
+from wicket_mcp.calls.asking import can_ask, confirm, show
 from wicket_mcp.catalog.catalogue import Catalogue
 from wicket_mcp.errors import Denied
 from wicket_mcp.model import as_object, as_text
@@ -75,7 +75,9 @@ async def _settle(catalogue: Catalogue, change: Held, request: Request) -> None:
     caller = request.caller
     request.span.rule = f"{'added' if change.pinned is None else 'changed'}: hold"
     if caller.principal.may("admin") and can_ask(caller):
-        question = f"{change.kind} '{change.key}' is held: {change.words}.\n\n{change.diff()[:_SHOWN]}\n\nAccept it?"
+        diff = change.diff()
+        more = f"\nAll of it: wicket approve {change.key}" if len(diff) > _SHOWN else ""
+        question = f"{change.kind} '{change.key}' is held: {change.words}.\n\n{show(diff, _SHOWN)}{more}\n\nAccept it?"
         if await confirm(caller, question):
             approver = (
                 f"{caller.principal.name} by {caller.client_name}" if caller.client_name else caller.principal.name

@@ -39,7 +39,8 @@ def approve(
 ) -> None:
     """Approve a changed tool, or a call that waits for approval.
 
-    Shows what changed, word for word. A server's name approves everything of that server that is held.
+    Shows what changed, or the call with its arguments, and asks (in a terminal). A server's name approves everything
+    of that server that is held.
 
     Example: wicket approve github.create_issue
     """
@@ -63,14 +64,17 @@ def _approve(config: Path | None, name: str, *, always: bool, json: bool, verbos
 
         catalogue = library.catalogue
         await catalogue.load()
-        call = await library.store.approve(name, f"{by}{ALWAYS_MARK}" if always else by, time.time())
-        if call is not None:
-            note(call.words)
+        waiting = {call.id: call for call in await library.store.approvals(time.time()) if not call.approved_by}
+        if (question := waiting.get(name)) is not None:
+            note(question.words)
+            approver = f"{by}{ALWAYS_MARK}" if always else by
+            if not _agrees() or await library.store.approve(name, approver, time.time()) is None:
+                return []
             if always:
                 note(f"The rule is made once the call is made again; {_LISTS}")
-            act, key = f"approve call{ALWAYS_MARK if always else ''}", f"{call.server}.{call.tool}"
-            await record_act(library, by, act, f"{key} {call.id}", server=call.server)
-            return [f"call {call.id} of {key}"]
+            act, key = f"approve call{ALWAYS_MARK if always else ''}", f"{question.server}.{question.tool}"
+            await record_act(library, by, act, f"{key} {name}", server=question.server)
+            return [f"call {name} of {key}"]
         if always:
             raise UnknownName("waiting call", name, hint=f"--always is for calls. {_WAITING}")
         changes = [held for server in catalogue.servers for held in catalogue.held_entries(server).values()]

@@ -34,11 +34,16 @@ def pins(
     """
 
     async def work(library: "Library") -> list[dict[str, Any]]:
-        await library.catalogue.load()
-        stored = await library.store.pins(server or "")
-        rows = [_row(pin) for pin in stored]
-        for name in library.catalogue.servers if server is None else [server]:
-            rows += [_held_row(held) for held in library.catalogue.held_entries(name).values()]
+        from wicket_mcp.catalog.listing import fingerprint
+
+        catalogue = library.catalogue
+        await catalogue.load()
+        servers = catalogue.servers.values() if server is None else [catalogue.server(server)]
+        sources = {entry.name: fingerprint(entry) for entry in servers}
+        # The state of a user has the pins of other folders' servers too, some of which may have the same name.
+        rows = [_row(pin) for pin in await library.store.pins() if sources.get(pin.server) == pin.source]
+        for name in sources:
+            rows += [_held_row(held) for held in catalogue.held_entries(name).values()]
         return rows
 
     rows = with_library(config, work, verbose=verbose)

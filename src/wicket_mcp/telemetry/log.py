@@ -14,14 +14,13 @@ from typing import Any
 
 from wicket_mcp.telemetry.known import KNOWN
 
-# C0 and C1 controls except tab and newline, and characters that hide or reorder text: zero-width, bidi, tag characters.
-_UNSAFE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u2064\u2066-\u206f\ufeff\U000e0000-\U000e007f]"
+# Characters that hide or reorder text: fillers, zero-width, bidi, tags, selectors of variants (but those of emoji).
+_HIDING = (
+    r"\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0"
+    r"\U000e0000-\U000e007f\U000e0100-\U000e01ef"
 )
-_UNPRINTABLE = re.compile(
-    r"[^\n\x20-\x7e\xa0-\ud7ff\ue000-\U0010ffff]|"
-    r"[\xad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]"
-)
+_UNSAFE = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f{_HIDING}]")  # and C0 and C1 controls except tab and newline
+_UNPRINTABLE = re.compile(rf"[^\n\x20-\x7e\xa0-\ud7ff\ue000-\U0010ffff]|[{_HIDING}]")
 _LAYOUT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _PAGE = 4096
 _PATIENCE = 20  # milliseconds
