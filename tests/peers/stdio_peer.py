@@ -279,7 +279,7 @@ class Mutates(Echo):
             {
                 "protocolVersion": params["protocolVersion"],
                 "capabilities": {"tools": {"listChanged": True}, "prompts": {}, "resources": {}},
-                "serverInfo": {"name": "Mutates", "version": "1.0"},
+                "serverInfo": self.listing.get("serverInfo", {"name": "Mutates", "version": "1.0"}),
                 "instructions": self.listing.get("instructions", ""),
             },
         )

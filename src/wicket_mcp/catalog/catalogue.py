@@ -198,11 +198,12 @@ class Catalogue:
         if review.held != self._held.get(server) or review.pins:
             for words in review.told:
                 log.warning("%s", words)
+        self._unreviewed.pop(server, None)
+        self._held.pop(server, None)
+        if review.listing is not listing:
+            self._unreviewed[server] = listing
         if review.held:
-            self._unreviewed[server], self._held[server] = listing, review.held
-        else:
-            self._unreviewed.pop(server, None)
-            self._held.pop(server, None)
+            self._held[server] = review.held
         try:
             async with asyncio.timeout(PIN_PATIENCE):
                 await self._pins.save(review.pins)

@@ -23,13 +23,14 @@ LONG = 6000  # characters of one description
 LOOKED_AT = 20_000
 _QUOTED = 80
 _ADDRESSES = ("uri", "uriTemplate")
-_SHORTEST = 12  # characters that a text needs to be an order
+_SHORTEST = 12  # characters that a text needs to be an order; a third of them in Chinese
 _VAGUE = 400  # characters of a text that may consist only of assurances
 
 _HIDDEN = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0"
     "\U000e0000-\U000e007f\U000e0100-\U000e01ef]"
 )
+_BROKEN_LINE = re.compile(r"(?<!\n)\n(?=[ \t]*[a-z])")  # inside a sentence, which goes on behind it
 _JOINER = "\u200d"  # legitimate inside an emoji
 _SELECTOR = re.compile("[\ufe00-\ufe0f]")  # legitimate once after a sign: an emoji, a Chinese character
 _SIGNS = "©®"
@@ -77,15 +78,19 @@ def lint_text(text: str) -> Iterator[tuple[str, Severity, str]]:
     yield from _lint_characters(text)
     if len(text) > LONG:  # nothing honest is longer than what is looked at, and an order may stand behind it
         yield "long", "low" if len(text) <= LOOKED_AT else "high", f"{len(text):,} characters"
-    if len(looked_at) < _SHORTEST:
+    if len(looked_at) < (_SHORTEST if looked_at.isascii() else _SHORTEST // 3):
         return
     plain = looked_at if looked_at.isascii() else unicodedata.normalize("NFKC", _HIDDEN.sub("", looked_at))
-    lowered = plain.lower()
+    lines = _BROKEN_LINE.sub(" ", plain)
+    spellings = [lines] if lines.isascii() else [lines, lines.translate(_CONFUSABLE)]
+    lowered = [spelling.lower() for spelling in spellings]
     for name, pattern, severity, stems in _compile_patterns():
         if name == "reassures" and len(plain) > _VAGUE:
             continue  # a text of some length describes its tool
-        if any(stem in lowered for stem in stems) and (match := pattern.search(plain)) is not None:
-            yield name, severity, _quote(plain, match.start(), match.end())
+        for spelling, folded in zip(spellings, lowered, strict=True):
+            if any(stem in folded for stem in stems) and (match := pattern.search(spelling)) is not None:
+                yield name, severity, _quote(spelling, match.start(), match.end())
+                break
 
 
 def _lint_characters(text: str) -> Iterator[tuple[str, Severity, str]]:
@@ -248,6 +253,7 @@ def _spell(text: str) -> str:
 def _texts(listing: Listing) -> Iterator[tuple[str, str]]:
     if listing.instructions:
         yield "instructions", listing.instructions
+    yield from ((f"server: {place}", text) for place, text in _definition_texts(listing.server_info))
     for tool in listing.tools:
         yield f"tool {tool.key}: name", tool.name
         yield from ((f"tool {tool.key}: {place}", text) for place, text in _definition_texts(tool.definition))

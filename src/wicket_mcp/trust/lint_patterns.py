@@ -118,7 +118,79 @@ _ELSEWHERE = (
     rf"\b(?:send|post|forward|upload|transmit|exfiltrate|leak|submit|copy|bcc)\b{_ANY}\b(?:attacker|external server|"
     r"remote server|our server|my server|third[- ]party server|unauthori[sz]ed)"
 )
+_USER = r"(?:the |your )?(?:users?|human|operator)\b"
+_HIDE_MORE = (
+    rf"\b(?:hide|conceal|withhold|keep)\b{_ANY}\bfrom {_USER}|"
+    r"\b(?:user|human)s? (?:must|should|may|shall|can) (?:not|never) (?:know|see|notice|find out|learn|"
+    r"be (?:told|informed|alerted|notified|asked|aware))|"
+    rf"\b(?:do not|don't|never)\b[^.\n]{{0,20}}\b(?:show|display|report|explain|expose)\b[^.\n]{{0,40}}\bto {_USER}|"
+    r"\b(?:hide|omit|conceal|leave out)\b[^.\n]{0,40}\b(?:in|from) your (?:response|answer|reply|output|summary)"
+)
+_UNASKED = (
+    r"\b(?:do not|don't|never|without)\s+(?:ask(?:ing)?|prompt(?:ing)?|wait(?:ing)? for|seek(?:ing)?|request(?:ing)?)\b"
+    r"[^.\n]{0,40}\b(?:confirmation|permission|consent|approval)\b"
+)
+_SPEAKS_AS = (
+    r"(?:^|\n)\s*(?:\[|<|#+\s*|\*+)?\s*(?:system|assistant|developer|sysadmin)\s*(?:\]|>|\*+)?\s*:|"
+    r"\[\s*(?:system|admin|developer|internal|hidden)(?: (?:message|note|prompt|instruction|override))?\s*\]|"
+    r"\bnote to the (?:ai|assistant|agent)\b|\byour new instructions?\b|\b(?:secret|hidden) instructions?\b|"
+    r"\bsystem[- ]level (?:requirement|instruction|override|directive|command|rule)|"
+    r"\b(?:supersedes?|overrides?|takes precedence over)\b[^.\n]{0,40}\b(?:user'?s?|system prompt|"
+    r"(?:other|previous|prior|any|all) instructions?)\b"
+)
+_FORGET = (
+    r"\b(?:ignore|disregard|forget)\b[^.\n]{0,20}\b(?:what|everything|anything|all|whatever|the (?:user|request|task)|"
+    r"rules?|instructions?)\b[^.\n]{0,30}\b(?:user (?:asked|said|wants|requested)|"
+    r"(?:you were|you've been|you have been) (?:told|given)|above|(?:given|told|said) (?:earlier|before|previously))"
+)
+_RULES = r"(?:instrucciones|instruções|istruzioni|instructions|consignes|règles|reglas|regras|regole)"
+_FORGET_ABROAD = (
+    rf"\b(?:ignorier|missacht|vergiss|vergessen)\w*{_ANY}\b(?:anweisungen|regeln|vorgaben)\b|"
+    rf"\b(?:ignor|olvid|descart|esque[cç]|desconsider|dimentic|oubli)\w+{_ANY}\b{_RULES}|"
+    r"(?:忽略|无视|忘记|忽視|無視)[^。\n]{0,20}(?:指令|指示|提示|规则|規則)|(?:指示|命令)[^。\n]{0,6}無視|"
+    r"игнориру[^.\n]{0,60}(?:инструкци|указани)"
+)
+_HIDE_ABROAD = (
+    r"(?:不要|别|勿)[^。\n]{0,6}(?:告诉|告知|通知|提及)[^。\n]{0,4}用户|"
+    r"\bn(?:e|'en)\b[^.\n]{0,12}\b(?:parle|di[st])\w*[^.\n]{0,20}utilisateur|"
+    r"\b(?:dem|den) (?:be)?nutzern? (?:nichts|nicht)\b|\bno (?:se )?(?:lo )?(?:le )?dig\w+[^.\n]{0,20}usuario"
+)
+_MODEL = r"(?:you|(?:the )?(?:ai|assistant|model|agent|llm))"
+_MUST = r"(?:must|should|ha(?:s|ve) to|needs? to|shall|will|are required to)"
+_FIRST = (
+    rf"\b{_MODEL} {_MUST}(?: always)?(?: first)? (?:call|use|invoke|run)\b[^.\n]{{0,40}}\b(?:before (?:answering|"
+    r"responding|any|every|each|all|doing)|for (?:every|all|each|any) (?:request|question|query|task|message))|"
+    r"\b(?:always|must)\b[^.\n]{0,20}\b(?:call|use|invoke|run) this (?:tool|function)\b[^.\n]{0,40}\b(?:before "
+    r"(?:answering|responding|any|every|each|all other)|regardless|no matter|instead of)|"
+    r"\b(?:when(?:ever)?|if|after|once|each time|every time)\b[^.\n]{0,60}\b(?:is|are|was|were|gets?) (?:called|"
+    rf"invoked|used|executed|run)\b[^.\n]{{0,40}}\b{_MODEL} {_MUST}|"
+    r"\bresend\b[^.\n]{0,40}\bto this (?:tool|function)\b"
+)
+_ADDRESS = r"(?:https?://|[\w.+-]+@[\w-]+\.|\+\d{6})"
+_DIVERT = (
+    r"\b(?:all|every|each|any)\b[^.\n]{0,60}\b(?:copied|forwarded|sent|posted|uploaded|mirrored|cc'?d|bcc'?d|proxied|"
+    rf"redirected)\b[^.\n]{{0,30}}\b(?:to|via|through)\s+{_ADDRESS}|"
+    rf"\b(?:add|put|include|cc|bcc)\b[^.\n]{{0,20}}{_ADDRESS}[\w.]+[^.\n]{{0,30}}\b(?:bcc|cc|copy|recipients?)\b|"
+    r"\b(?:change|replace|set|redirect|alter)\b[^.\n]{0,30}\b(?:recipients?|phone[_ ]number|destination|payee|iban|"
+    rf"address)\b[^.\n]{{0,30}}\b(?:to|with)\s+{_ADDRESS}|"
+    rf"\b(?:also|always|additionally|loop)\b[^.\n]{{0,80}}\b(?:to|cc|bcc|let|in|copy)\s+{_ADDRESS}"
+)
+_FROM_NETWORK = r"\b(?:(?:curl|wget)\b[^\n]{0,200}|base64 (?:-d|--decode)[^\n]{0,60})\|\s*(?:sudo )?(?:ba|z|da)?sh\b"
+_COMMENT = r"<!--[^>]{0,400}\b(?:agent|assistant|ai|llm|model|ignore|must|always|instructions?)\b"
+_GIVE_AWAY = (
+    r"\b(?:include|append|attach|add|insert|pass|supply|copy|paste|send|put|with)\b[^.\n]{0,40}\b(?:value of (?:the )?"
+    r"environment variable|all (?:the )?environment variables|session cookies?|(?:chat|conversation) history|"
+    r"(?:full|whole|entire|complete) (?:conversation|chat)|(?:conversation|chat) so far|system prompt)\b"
+)
 _ROLE = r"\b(?:you are now|pretend to be|from now on,? you|new instructions?:|jailbreak|developer mode)"
+_FORGET_STEMS = (
+    "ignor disregard forget override bypass missacht vergiss vergess olvid descart esque desconsider dimentic oubli "
+    "忽略 无视 忘记 忽視 無視 игнориру"
+)
+_POSES_STEMS = (
+    "message instruction request note order signed following before system assistant developer [ supersede override "
+    "precedence"
+)
 _HARM_STEMS = (
     "exfiltrat backdoor malware ransomware keylogg rootkit botnet phishing spyware trojan shell escalation "
     "theft hijack sabotag tamper unauthori malicious covert steal eavesdrop impersonat falsif illicit undermin "
@@ -135,24 +207,47 @@ _ASSURING_STEMS = (
     "improv assess secur enabl provid based ethical legitimate responsibl ly tool"
 )
 ORDERS: tuple[tuple[str, str, Severity, str], ...] = (
-    ("markup-order", _TAGGED, "high", "<"),
-    ("ignore-instructions", _IGNORE, "high", "ignore disregard forget override bypass"),
-    ("hide-from-user", _HIDE, "high", "tell mention inform reveal alert disclos notif"),
+    ("markup-order", f"{_TAGGED}|{_COMMENT}", "high", "<"),
+    (
+        "ignore-instructions",
+        f"{_IGNORE}|{_FORGET}|{_FORGET_ABROAD}",
+        "high",
+        _FORGET_STEMS,
+    ),
+    (
+        "hide-from-user",
+        f"{_HIDE}|{_HIDE_MORE}|{_HIDE_ABROAD}",
+        "high",
+        "tell mention inform reveal alert disclos notif user human operator your 用户 utilisateur nutzer usuario",
+    ),
+    ("without-asking", _UNASKED, "high", "confirmation permission consent approval"),
+    ("diverts", _DIVERT, "high", "http @ +"),
+    ("code-from-network", _FROM_NETWORK, "high", "|"),
     (
         "secretly",
         _SECRETLY,
         "high",
         "secretly covertly stealthily surreptitiously silently knowing knowledge consent aware",
     ),
-    ("before-any-tool", _BEFORE, "high", "tool function"),
-    ("poses-as-user", _POSES, "high", "message instruction request note order signed following before"),
+    ("before-any-tool", f"{_BEFORE}|{_FIRST}", "high", "tool function call use invoke run"),
+    (
+        "poses-as-user",
+        f"{_POSES}|{_SPEAKS_AS}",
+        "high",
+        _POSES_STEMS,
+    ),
     (
         "read-secrets",
         rf"\b(?:read|open|cat|access|contents?|pass|send|include)\b{_ANY}{_FILES}",
         "high",
         ".ssh id_rsa id_ed25519 .env .aws mcp.json claude_desktop_config /etc/ .bash_history .netrc",
     ),
-    ("take-secrets", rf"{_TAKES}{_ANY}\b{_SECRETS}", "medium", "credential key password token phrase cookies secrets"),
+    (
+        "take-secrets",
+        rf"{_TAKES}{_ANY}\b{_SECRETS}|{_GIVE_AWAY}",
+        "medium",
+        "credential key password token phrase cookie secrets environment chat conversation prompt",
+    ),
     ("send-elsewhere", _ELSEWHERE, "medium", "attacker server unauthori"),
     ("role-play", _ROLE, "medium", "now pretend instruction jailbreak developer"),
     ("praise", _PRAISE, "medium", "tool function server"),
@@ -176,6 +271,9 @@ WORDS = {
     "ignore-instructions": "an order to ignore other instructions",
     "hide-from-user": "an order to hide something from the user",
     "secretly": "something that is to happen in secret",
+    "without-asking": "an order to act without asking the user",
+    "diverts": "an order to send things to another address",
+    "code-from-network": "a command that runs code from the network",
     "before-any-tool": "an order about the use of other tools",
     "read-secrets": "an order to read files that hold secrets",
     "take-secrets": "an order to pass on secrets",

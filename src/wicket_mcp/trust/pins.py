@@ -210,7 +210,15 @@ def _review(
             messages.append(f"{entry[0]} '{change.key}' is accepted: {change.words}")
         elif doubt is not None and doubt.severity in _WORTH_TELLING[policy]:
             messages.append(f"{entry[0]} '{change.key}' is accepted, but {doubt.words}; see: wicket lint {server.name}")
+    doubt = suspect(listing.server_info, "server")
+    if doubt is not None and doubt.severity == "high":
+        messages.append(f"what server '{server.name}' says of itself is not shown: {doubt.words}")
+        listing = replace(listing, server_info=_without_words(listing.server_info))
     return Review(_replace_held(listing, held) if held else listing, held, tuple(pins), tuple(messages))
+
+
+def _without_words(info: Mapping[str, Any]) -> JsonObject:
+    return {key: value for key, value in info.items() if key not in ("title", "description")}
 
 
 def _imitations(listing: Listing, others: Iterable[Tool], fresh: Collection[str]) -> dict[str, Suspicion]:
