@@ -179,3 +179,30 @@ async def test_the_owner_signs_in_to_a_server_from_its_page(open_gateway: OpenGa
             assert (await gateway.call("x.whoami"))["content"][0]["text"] == "ann"
             _, page = await visitor.get("/ui/servers/x")
             assert "Sign in to x" not in page
+
+
+async def test_each_user_signs_in_from_the_page_before_any_call_and_only_to_their_own_account(
+    open_gateway: OpenGateway,
+) -> None:
+    servers = {"own": {"url": "", "credentials": "user"}, "shared": {"url": ""}}
+    async with Protected() as remote:
+        for options in servers.values():
+            options["url"] = remote.url
+        async with open_gateway(servers) as gateway, serve_http(gateway) as address:
+            assert [status.state for status in await gateway.servers()] == ["needs sign-in"] * 2
+            key, _ = await gateway.registry.keys.create("bob", ["discover", "invoke"])
+            async with aiohttp.ClientSession() as session:
+                visitor = Visitor(session, address.removesuffix("/mcp"))
+                assert (await visitor.ask("POST", f"{visitor.root}/ui/sign-in", token=key))[0] == 303
+                _, page = await visitor.get("/ui/servers/shared")
+                assert ("ask the owner" in page, "Sign in to shared" in page) == (True, False)
+                _, page = await visitor.get("/ui/servers/own")
+                assert "You have not signed in yet" in page
+                (csrf,) = set(re.findall(r'name="csrf" value="([^"]+)"', page))
+                _, page, _ = await visitor.ask("POST", f"{visitor.root}/ui/servers/own/sign-in", csrf=csrf)
+                (link,) = re.findall(r'href="([^"]+)" rel="noopener noreferrer">continue there', page)
+                assert (await browse(unescape(link)))[0] == 200
+                _, page = await visitor.get("/ui/servers/own")
+                assert "Sign in to own" not in page
+            assert await gateway.vault.names("bob") == ["oauth own"]
+            assert await gateway.vault.names("local") == []

@@ -325,6 +325,12 @@ def has_own_token(auth: AuthConfig, headers: Iterable[str]) -> bool:
     return auth.kind == "auto" and any(name.lower() == "authorization" for name in headers)
 
 
+def has_own_account(config: ServerConfig) -> bool:
+    """Whether each user signs in to the server with an account of their own."""
+    by_person = config.auth.kind in ("auto", "oauth") and not has_own_token(config.auth, config.headers)
+    return by_person and config.url is not None and config.credentials == "user"
+
+
 def own_keys(config: ServerConfig) -> tuple[str, ...]:
     """The variables that each user gives for themselves; empty if the server is no command that takes any."""
     return config.required_keys if config.url is None and config.credentials == "user" else ()

@@ -16,7 +16,7 @@ from wicket_mcp.calls.activity import by_server
 from wicket_mcp.catalog.view import View
 from wicket_mcp.codec import decode, encode, pretty
 from wicket_mcp.errors import BadArguments, UnknownName, WicketError
-from wicket_mcp.identity.accounts import own_keys
+from wicket_mcp.identity.accounts import has_own_account, may_sign_in, own_keys
 from wicket_mcp.model import LOCAL, JsonObject, Principal, Silent, Tool, as_object, as_text
 from wicket_mcp.request import tool_call
 from wicket_mcp.results.content import texts_of
@@ -130,10 +130,16 @@ class Pages:
             "tools": [(tool, signature(tool)) for tool in view.by_server.get(config.name, ())[:500]],
             "keys": self._gateway_keys(principal, config.name),
             "own_keys": own_keys(config),
+            "may_sign_in": may_sign_in(config, principal),
+            "lacks_account": has_own_account(config) and not await self._has_account(principal, config.name),
             "stderr": glimpse.stderr,
             "activity": by_server(record for record in records if is_call(record)).get(config.name),
             "records": records[:20],
         }
+
+    async def _has_account(self, principal: Principal, server: str) -> bool:
+        """Whether `principal` has signed in to the server."""
+        return any(secret.name == f"oauth {server}" for secret in await self.source.credentials(principal.name))
 
     async def give_keys(self, principal: Principal, form: Asked, name: str) -> str:
         """Keep the keys that `principal` gives for their own use of a command; its name. Raises BadArguments."""
