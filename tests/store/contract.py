@@ -20,6 +20,7 @@ from wicket_mcp.store.model import (
     AuditQuery,
     CallRecord,
     CallTotals,
+    ListTotals,
     Observation,
     RecordQuery,
     StandingApproval,
@@ -233,6 +234,18 @@ class TestCalls:
         first, second = CallTotals(start, "x", 2, 1, 0, 3.0, 8, 20), CallTotals(start + 3600, "x", 2, 0, 1, 3.0, 8, 20)
         assert await store.call_totals(start + 9, 3600, "ann") == [first, second]
         assert {total.server for total in await store.call_totals(start, 3600)} == {"x", "y"}
+
+    async def test_lists_of_tools_are_added_up_by_dialect_client_and_size(self, store: Store) -> None:
+        now = time.time()
+        shown = replace(call(principal="ann"), at=now, server="", tool="native", client="zed", method="tools/list")
+        for entry in (shown, shown, replace(shown, result_bytes=99), replace(shown, principal="bob", client="cursor")):
+            store.record_call(entry)
+        store.record_call(replace(shown, at=now - 9000))
+        store.record_call(call(principal="ann"))
+        size = shown.result_bytes
+        zed = {ListTotals("native", "zed", size, 2), ListTotals("native", "zed", 99, 1)}
+        assert set(await store.list_totals(now - 60, "ann")) == zed
+        assert set(await store.list_totals(now - 60)) == {*zed, ListTotals("native", "cursor", size, 1)}
 
     async def test_only_calls_of_tools_count_as_usage(self, store: Store) -> None:
         store.record_call(replace(call(principal="ann"), method="resources/read"))

@@ -14,6 +14,7 @@ from wicket_mcp.store.model import (
     AuditQuery,
     CallRecord,
     CallTotals,
+    ListTotals,
     Observation,
     RecordQuery,
     StandingApproval,
@@ -102,6 +103,10 @@ class AuditStore(Protocol):
 
         An interval is a whole number of hours.
         """
+        ...
+
+    async def list_totals(self, since: float, principal: str = "") -> list[ListTotals]:
+        """The lists of tools that clients were shown since then."""
         ...
 
 

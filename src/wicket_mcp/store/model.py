@@ -109,6 +109,16 @@ class CallTotals(msgspec.Struct, frozen=True):
     result_bytes: int
 
 
+class ListTotals(msgspec.Struct, frozen=True):
+    """Lists of tools of one size that one client was shown in one dialect."""
+
+    dialect: str
+    client: str
+    result_bytes: int
+    """Of one list."""
+    lists: int
+
+
 class StoredRecord(Discreet, frozen=True):
     """One version of one registered server: its `server.json`, and the registry's additions."""
 

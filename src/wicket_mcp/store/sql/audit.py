@@ -7,7 +7,7 @@ from msgspec.structs import astuple
 from wicket_mcp.codec import decode, encode
 from wicket_mcp.model import Principal
 from wicket_mcp.store.clock import steady_time
-from wicket_mcp.store.model import AuditQuery, CallRecord, CallTotals
+from wicket_mcp.store.model import AuditQuery, CallRecord, CallTotals, ListTotals
 from wicket_mcp.store.records import SUCCESSES, Batch, is_call
 from wicket_mcp.store.sql.part import Database, Part, insert
 
@@ -80,6 +80,13 @@ class SqlAudit(Part):
                    FROM audit_hour WHERE hour >= ? {filter_sql} GROUP BY stretch, server ORDER BY stretch"""  # noqa: S608
         rows = await self._rows(text, int(since // HOUR), *values, long=True)
         return [CallTotals(float(stretch * hours * HOUR), *sums) for stretch, *sums in rows]
+
+    async def list_totals(self, since: float, principal: str = "") -> list[ListTotals]:
+        await self._recorder.settle()
+        filter_sql, values = ("AND principal = ?", (principal,)) if principal else ("", ())
+        text = f"""SELECT tool, client, result_bytes, count(*) FROM audit
+                   WHERE method = 'tools/list' AND at >= ? {filter_sql} GROUP BY tool, client, result_bytes"""  # noqa: S608
+        return [ListTotals(*row) for row in await self._rows(text, since, *values, long=True)]
 
 
 def write_batch(db: Database, batch: Batch) -> None:

@@ -50,7 +50,6 @@ from wicket_mcp.trust.pins import difference
 
 WEEK = 7 * DAY
 MOST_OF_A_SCRIPT = 500
-MOST_LISTS = 20_000
 SAMPLE = 500
 """How many recent calls the latencies are computed from."""
 MOST_FOLDED = 100
@@ -274,7 +273,7 @@ class Pages:
         view = await self.source.verbs().current_view(principal)
         costs = await self._count_costs(view)
         flat = {name: sum(costs.get(tool.key, 0) for tool in tools) for name, tools in view.by_server.items()}
-        lists = await self._lists(principal, now)
+        lists = await self.source.store.list_totals(now - WEEK, limit_to(principal))
         totals = await self.source.store.call_totals(now - WEEK, WEEK, limit_to(principal))
         results: Counter[str] = Counter()
         for total in totals:
@@ -284,7 +283,7 @@ class Pages:
             "flat": sorted(flat.items(), key=lambda pair: -pair[1]),
             "flat_total": sum(flat.values()),
             "heaviest": sorted(costs.items(), key=lambda pair: -pair[1])[:15],
-            "dialects": sum_tokens(lists, "tool"),
+            "dialects": sum_tokens(lists, "dialect"),
             "clients": sum_tokens(lists, "client"),
             "results": results.most_common(15),
         }
@@ -427,15 +426,11 @@ class Pages:
             costs = self._costs[view] = await asyncio.to_thread(estimate_costs, view.tools)
         return costs
 
-    async def _lists(self, principal: Principal, now: float) -> list[CallRecord]:
-        query = AuditQuery(principal=limit_to(principal), method="tools/list", since=now - WEEK, limit=MOST_LISTS)
-        return await self.source.store.find_calls(query)
-
     async def _savings(self, principal: Principal, now: float) -> int:
         """How many more tokens this week's tool lists would have cost as flat lists."""
         flat = sum((await self._count_costs(await self.source.verbs().current_view(principal))).values())
-        lists = await self._lists(principal, now)
-        return sum(max(0, flat - estimate_tokens(record.result_bytes)) for record in lists if record.tool != "flat")
+        shown = await self.source.store.list_totals(now - WEEK, limit_to(principal))
+        return sum(max(0, flat - estimate_tokens(t.result_bytes)) * t.lists for t in shown if t.dialect != "flat")
 
     async def _absence(self, query: str, name: str, principal: Principal, keys: Sequence[str]) -> JsonObject:
         """Why a tool is not among the results."""

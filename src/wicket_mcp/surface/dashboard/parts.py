@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from wicket_mcp.codec import encode
 from wicket_mcp.model import JsonObject, Principal, Tool
 from wicket_mcp.store.audit_file import estimate_tokens
-from wicket_mcp.store.model import CallRecord, CallTotals
+from wicket_mcp.store.model import CallRecord, CallTotals, ListTotals
 from wicket_mcp.surface.dashboard.figures import Bar, bars
 
 DAY = 86400.0
@@ -79,12 +79,12 @@ def draw_timeline(calls: Sequence[CallRecord]) -> list[tuple[CallRecord, float, 
     return drawn
 
 
-def sum_tokens(lists: Sequence[CallRecord], by: str) -> list[tuple[str, int, int]]:
+def sum_tokens(lists: Sequence[ListTotals], by: str) -> list[tuple[str, int, int]]:
     counted: dict[str, list[int]] = {}
-    for record in lists:
-        row = counted.setdefault(getattr(record, by) or "unnamed", [0, 0])
-        row[0] += 1
-        row[1] += estimate_tokens(record.result_bytes)
+    for total in lists:
+        row = counted.setdefault(getattr(total, by) or "unnamed", [0, 0])
+        row[0] += total.lists
+        row[1] += estimate_tokens(total.result_bytes) * total.lists
     return sorted(((name, lists, tokens) for name, (lists, tokens) in counted.items()), key=lambda row: -row[2])
 
 
