@@ -429,8 +429,8 @@ class Pages:
     async def _savings(self, principal: Principal, now: float) -> int:
         """How many more tokens this week's tool lists would have cost as flat lists."""
         flat = sum((await self._count_costs(await self.source.verbs().current_view(principal))).values())
-        shown = await self.source.store.list_totals(now - WEEK, limit_to(principal))
-        return sum(max(0, flat - estimate_tokens(t.result_bytes)) * t.lists for t in shown if t.dialect != "flat")
+        totals = await self.source.store.list_totals(now - WEEK, limit_to(principal))
+        return sum(max(0, flat - estimate_tokens(t.result_bytes)) * t.lists for t in totals if t.dialect != "flat")
 
     async def _absence(self, query: str, name: str, principal: Principal, keys: Sequence[str]) -> JsonObject:
         """Why a tool is not among the results."""
