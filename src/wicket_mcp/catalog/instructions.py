@@ -1,16 +1,18 @@
 """The capability index: all servers in a few hundred tokens, for `instructions` and empty searches.
 
+Of servers' own words only names are in it, of tools, parameters and values: nothing that could be a sentence.
 Built from the catalogue, never a fixed text, and byte-identical for the same catalogue: clients put it at the start of
 every prompt, where a changed byte invalidates the whole cache.
 """
 
+import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
 from wicket_mcp.catalog.view import View
 from wicket_mcp.config.model.config import ServerConfig
-from wicket_mcp.model import Listing
-from wicket_mcp.schema.signature import brief_signature, first_sentence, signature
+from wicket_mcp.model import Listing, Tool
+from wicket_mcp.schema.signature import brief_signature, display_name, first_sentence, signature
 from wicket_mcp.spelling import count_of
 
 INDEX_BUDGET = 300  # characters, about 80 tokens of names: with its sentences the index stays under 150
@@ -19,6 +21,10 @@ MANY_TOOLS = 300
 SIGNATURE = 240  # characters of one signature: names and types of its parameters, without the server's text
 SHOWN_SIGNATURE = 140  # characters of it when shown: without the obvious parts
 INLINE_TOOLS = 150  # larger catalogues never fit
+_NAME = re.compile(r"[\w.\-/:$]{1,64}")
+_LONG_WORD = re.compile(r"[^\s(){}|]{65,}")
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
+_SPACE = re.compile(r"\s")
 _PURPOSE = 60  # characters of one server's purpose
 
 
@@ -81,13 +87,21 @@ def inline_signatures(view: View) -> str:
     room = INLINE_BUDGET - sum(map(len, described))
     for tool in view.tools:
         room -= len(signature(tool, SIGNATURE).partition(" -> ")[0]) + 1
-        if room < 0:
+        if room < 0 or not _NAME.fullmatch(tool.name):
             return ""
-        lines.append(brief_signature(tool, SHOWN_SIGNATURE))
+        lines.append(_show_names(tool))
     return (
         f"All {len(lines)} tools; a parameter without a type is a string. call_tool calls one without a search, "
         "run_script several in one step.\n" + "\n".join([*described, *lines])
     )
+
+
+def _show_names(tool: Tool) -> str:
+    """The signature, if it consists of names: a sentence of the server, as a value or a parameter, stays outside."""
+    name, line = display_name(tool), brief_signature(tool, SHOWN_SIGNATURE)
+    quoted = _QUOTED.findall(line)
+    has_prose = _LONG_WORD.search(line[len(name) :]) or any(_SPACE.search(text) for text in quoted)
+    return f"{name}(…)" if has_prose else line
 
 
 def _line(config: ServerConfig, view: View, count: int, *, own_words: bool, unusable: Collection[str] = ()) -> str:

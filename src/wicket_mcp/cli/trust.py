@@ -118,21 +118,51 @@ def _outline(config: "Config") -> str:
 
 
 def _commands(config: "Config") -> str:
-    """What each server is started with or reached at; references to secrets stand as the file has them."""
+    """What each server is started with or reached at, and what else the file decides about; references to secrets stand
+    as the file has them. Each on one line: no text of the file can pose as a line of ours.
+    """
     lines = [
-        f"  {server.name}: {server.url or ' '.join((server.command or '', *server.args))}{_surroundings(server)}"
+        f"{server.name}: {server.url or ' '.join((server.command or '', *server.args))}{_surroundings(server)}"
         for server in config.servers
     ]
-    return "\n".join(lines) or "  nothing"
+    lines += _other_options(config)
+    return "\n".join(f"  {' '.join(line.split())}" for line in lines) or "  nothing"
 
 
 def _surroundings(server: "ServerConfig") -> str:
-    """The variables that a command gets, with the values of those that change what runs, and its folder."""
+    """The variables and headers that a server gets, with the values of those that change what runs or refer to yours,
+    and its folder.
+    """
     from wicket_mcp.telemetry.redact import mask_arguments
 
     assigned = mask_arguments([f"{name}={value}" for name, value in server.env.items()])
-    variables = (text if _CHANGES_WHAT_RUNS.match(text) else text.partition("=")[0] for text in assigned)
-    parts = [f"env {', '.join(variables)}"] if assigned else []
+    variables = [
+        text if _CHANGES_WHAT_RUNS.match(text) and "${" not in value else _with_reference(name, "=", value)
+        for (name, value), text in zip(server.env.items(), assigned, strict=True)
+    ]
+    variables += [*server.inherit_env, *server.required_keys]
+    headers = (_with_reference(name, ": ", value) for name, value in server.headers.items())
+    parts = [f"env {', '.join(variables)}"] if variables else []
+    parts += [f"headers {', '.join(headers)}"] if server.headers else []
     parts += [f"variables of {server.env_file}"] if server.env_file else []
     parts += [f"in {server.cwd}"] if server.cwd else []
     return f" ({'; '.join(parts)})" if parts else ""
+
+
+def _with_reference(name: str, between: str, value: str) -> str:
+    """The name, with its value if that refers to something of the user's, which would be sent."""
+    return f"{name}{between}{value}" if "${" in value else name
+
+
+def _other_options(config: "Config") -> list[str]:
+    """Options beside the servers that run a program, or send data or listen elsewhere."""
+    options = {
+        "oauth.browser": config.oauth.browser,
+        "store": config.store,
+        "shared_limits": config.shared_limits,
+        "trace.endpoint": config.trace.endpoint,
+        "audit.file": config.audit.file,
+        "http.host": "" if config.http.host == "127.0.0.1" else config.http.host,
+        "allow_runtime_servers": "true" if config.allow_runtime_servers else "",
+    }
+    return [f"{name} = {value}" for name, value in options.items() if value]

@@ -12,7 +12,7 @@ from wicket_mcp.budget import MAX_NAME, check_own_arguments
 from wicket_mcp.codec import encode, pretty
 from wicket_mcp.errors import ConfigError, Denied, Refused, UnknownName, WicketError, detail_of
 from wicket_mcp.extensions import UI, declares
-from wicket_mcp.model import LOCAL, Caller, Json, JsonObject, Principal, Tool
+from wicket_mcp.model import LOCAL, Caller, Json, JsonObject, Principal, Tool, as_list
 from wicket_mcp.request import EMPTY, Request, Span
 from wicket_mcp.schema.arguments import fit_arguments, parse_arguments
 from wicket_mcp.schema.checker import find_checker, fits
@@ -234,6 +234,18 @@ class Menu:
         return self._size[1]
 
     async def call(self, verbs: Verbs, name: str, call: ToolCall) -> JsonObject:
+        if not verbs.notice:
+            return await self._call(verbs, name, call)
+        try:
+            result = await self._call(verbs, name, call)
+        except UnknownName as problem:
+            problem.hint = f"{problem.hint} {verbs.notice}".strip()
+            raise
+        if verbs.notice in str(result):
+            return result
+        return {**result, "content": [*as_list(result.get("content")), *text(f"[{verbs.notice}]")["content"]]}
+
+    async def _call(self, verbs: Verbs, name: str, call: ToolCall) -> JsonObject:
         unknown: UnknownName | None = None
         denied: Denied | None = None
         for dialect in self._open_to(call.caller.principal):

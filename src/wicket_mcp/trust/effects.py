@@ -1,8 +1,8 @@
 """What a tool does to the world, by its name and its annotations: sends, publishes, pays, writes, deletes. Pure.
 
 A cautious guess: the first verb of a name decides, and a tool is assumed to write unless it declares that it only reads
-or begins with a reading verb. Annotations are the server's own claims: a read-only claim is ignored if the name
-contradicts it.
+or begins with a reading verb. A verb after "and" counts too (`find_and_replace`). Annotations are the server's own
+claims: a read-only claim is ignored if the name contradicts it.
 """
 
 import re
@@ -33,7 +33,7 @@ VERBS: Mapping[Effect, frozenset[str]] = {
         "write create add update set edit modify append insert move rename copy save schedule put patch "
         "change replace assign enable disable start stop run execute install apply commit import make upsert "
         "configure grant restart mark register approve accept join leave subscribe reschedule generate fill "
-        "click type press drag select"
+        "click type press drag select manage"
     ),
 }
 READS = _words(
@@ -41,6 +41,7 @@ READS = _words(
     "inspect scan summarize explain calculate convert compare validate verify test ping status help "
     "resolve analyze recommend screenshot snapshot extract parse preview estimate is has who what"
 )
+_ALSO = ("and", "or", "then")
 _EFFECTS: Mapping[str, Effect] = {verb: effect for effect, verbs in VERBS.items() for verb in verbs}
 
 
@@ -48,12 +49,12 @@ _EFFECTS: Mapping[str, Effect] = {verb: effect for effect, verbs in VERBS.items(
 def _by_name(name: str) -> tuple[Effect | None, bool]:
     """The effect of the name's first verb, and whether the name begins with a reading verb."""
     words = [word.lower() for word in _WORD.findall(name)]
-    for word in words:
-        if word in READS:
-            return None, True
-        if word in _EFFECTS:
+    reads = False
+    for before, word in zip(["", *words], words, strict=False):
+        if word in _EFFECTS and (not reads or before in _ALSO):
             return _EFFECTS[word], False
-    return None, False
+        reads = reads or word in READS
+    return None, reads
 
 
 def effect_of(name: str, annotations: Mapping[str, Any]) -> Effect | None:
