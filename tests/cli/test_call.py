@@ -35,13 +35,15 @@ def test_text_goes_to_stdout_alone_and_the_exit_code_tells(echo: Shell) -> None:
     assert "not today" in refused.err
 
 
-def test_a_reader_that_leaves_early_is_no_error(echo: Shell) -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_that_leaves_early_is_no_error(echo: Shell, unbuffered: str) -> None:
+    environment = {**echo.environ, "PYTHONUNBUFFERED": unbuffered}
     for command in (("tools",), ("tools", "--json"), ("describe", "echo.echo")):
         reader, writer = os.pipe()
         os.close(reader)
         program = [sys.executable, "-m", "wicket_mcp", *command]
         done = subprocess.run(
-            program, cwd=echo.cwd, env=echo.environ, stdout=writer, stderr=subprocess.PIPE, check=False
+            program, cwd=echo.cwd, env=environment, stdout=writer, stderr=subprocess.PIPE, check=False
         )
         os.close(writer)
         assert done.returncode == 0, done.stderr

@@ -1,6 +1,7 @@
 """The top of the command tree: groups the verbs in `--help`, and is the one place where an error is printed."""
 
 import os
+import select
 import sys
 from typing import Any, NoReturn
 
@@ -31,7 +32,7 @@ class Root(TyperGroup):
         except (typer.Exit, typer.Abort):
             raise
         except BrokenPipeError:
-            if flush_output():
+            if flush_output() and _is_read():
                 raise  # it was another pipe
             sys.exit(0)  # the reader has seen enough, as `head` does
         except Exception as bug:  # the boundary to a person: even a defect is told in one line
@@ -58,6 +59,13 @@ def flush_output() -> bool:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return False
     return True
+
+
+def _is_read() -> bool:
+    """Whether our output still has a reader. With PYTHONUNBUFFERED, nothing is left to flush that would tell."""
+    watch = select.poll()
+    watch.register(sys.stdout.fileno(), 0)
+    return not any(events & select.POLLERR for _, events in watch.poll(0))
 
 
 def _fail(problem: WicketError, *, verbose: bool = False) -> NoReturn:
