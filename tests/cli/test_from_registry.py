@@ -123,3 +123,27 @@ def test_the_package_is_one_that_can_run_here(shell: Shell) -> None:
     assert shell.run(*add, **with_programs(shell)).json["offered"].startswith("podman run ")
     shell.write("bin/npx", "#!/bin/sh\n").chmod(0o700)
     assert shell.run(*add, **with_programs(shell)).json["offered"].startswith("npx ")
+
+
+def test_what_a_well_known_server_needs_is_said_and_can_be_given_in_the_same_command(shell: Shell) -> None:
+    shell.write(".config/wicket/wicket.toml", "")
+    offered = shell.run("add", "--from-registry", "filesystem", "--json").json
+    (note,) = (text for text in offered["notes"] if "--from-registry" in text)
+    assert note == "It needs FOLDER: add it after --, as in wicket add --from-registry NAME -- FOLDER"
+    done = shell.run(
+        "add", "--from-registry", "filesystem", "--yes", "--", "/projects", "/more", **with_programs(shell)
+    )
+    assert (done.code, "It needs FOLDER" in done.out) == (0, False), done.err
+    assert "filesystem cannot start yet: its command 'npx' is not on the PATH" in done.err
+    offered = shell.run("add", "--from-registry", "sqlite", "--json", "--", "--db-path=x.db").json
+    assert offered["offered"].endswith("==2025.4.25 --db-path=x.db")
+    key = "sk-live-1234567890abcdefghij"
+    options = ("-e", f"BRAVE_API_KEY={key}", "--description", "The web", "--cwd", "/srv", "--yes")
+    assert shell.run("add", "--from-registry", "brave-search", *options).code == 0
+    files, web = load(shell.config).servers
+    assert files.args[-2:] == ("/projects", "/more")
+    assert (web.description, web.cwd) == ("The web", "/srv")
+    assert web.env["BRAVE_API_KEY"].startswith("${file:secrets/")
+    assert key not in shell.config.read_text()
+    refused = shell.run("add", "--from-registry", "time", "--url", "https://x.example/mcp")
+    assert (refused.code, "has its own address" in refused.err) == (2, True)

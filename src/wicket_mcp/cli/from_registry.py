@@ -9,15 +9,16 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from getpass import getpass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from wicket_mcp.cli.added import tell_added
 from wicket_mcp.cli.common import with_gateway
-from wicket_mcp.cli.output import note, say, say_json
+from wicket_mcp.cli.output import say, say_json
 from wicket_mcp.cli.trust import keep_trust
 from wicket_mcp.errors import ConfigError
 from wicket_mcp.model import JsonObject, as_list, as_object, as_text
@@ -30,8 +31,13 @@ _LAUNCHERS = {"npm": ("npx",), "pypi": ("uvx", "pipx"), "oci": ("docker", "podma
 _ENGINE_TIMEOUT = 10.0
 
 
-def add_from_registry(name: str, path: Path, *, yes: bool, json: bool) -> None:
-    """Add the server of this id or full name. Raises WicketError where there is none, or none that can run."""
+def add_from_registry(
+    name: str, path: Path, more: Sequence[str], options: Mapping[str, Any], *, yes: bool, json: bool
+) -> None:
+    """Add the server of this id or full name, with `more` arguments and the user's own options.
+
+    Raises WicketError where there is none, or none that can run.
+    """
     from wicket_mcp.config.edit import wicket_toml
 
     with keep_trust(path):
@@ -39,7 +45,7 @@ def add_from_registry(name: str, path: Path, *, yes: bool, json: bool) -> None:
             wicket_toml.save(path, wicket_toml.TEMPLATE)
     record = with_gateway(path, lambda gateway: gateway.registry.registry.find(name))
     notes: list[str] = []
-    server = _server_of(as_object(record.body), notes)
+    server = _server_of(as_object(record.body), more, options, notes)
     launch = server.url or " ".join((server.command or "", *server.args))
     if not json:
         say(f"{record.name} {record.version}: {server.description}")
@@ -52,13 +58,15 @@ def add_from_registry(name: str, path: Path, *, yes: bool, json: bool) -> None:
         return
     if not json:
         server = _keep_secrets(server, _secret_names(as_object(record.body)))
+    server, secrets = wicket_toml.extract_secrets(server, path.parent)
+    text = wicket_toml.add_server(wicket_toml.read_or_start(path), server, path)
+    wicket_toml.write_secrets(secrets)
     with keep_trust(path):
-        wicket_toml.save(path, wicket_toml.add_server(wicket_toml.read_or_start(path), server, path))
+        saved = wicket_toml.save(path, text)
     if json:
         say_json({"config": str(path), "offered": launch, "notes": notes, "added": server.name})
     else:
-        say(f"Added {server.name} to {path}")
-        note(f"See what it offers: wicket tools {server.name}")
+        tell_added(server, path, saved, secrets)
 
 
 def _keep_secrets(server: "ServerConfig", secret: Collection[str]) -> "ServerConfig":
@@ -70,7 +78,8 @@ def _keep_secrets(server: "ServerConfig", secret: Collection[str]) -> "ServerCon
 
     from wicket_mcp.config.read import keyring
 
-    unset = [name for name in server.env if name in secret and name not in os.environ]
+    referred = (name for name, value in server.env.items() if value == f"${{env:{name}}}")
+    unset = [name for name in referred if name in secret and name not in os.environ]
     if not unset or not sys.stdin.isatty() or not keyring.is_usable():
         return server
     env = dict(server.env)
@@ -89,7 +98,7 @@ def _secret_names(body: JsonObject) -> frozenset[str]:
     return frozenset(as_text(entry.get("name")) for entry in entries if entry.get("isSecret"))
 
 
-def _server_of(body: JsonObject, notes: list[str]) -> "ServerConfig":
+def _server_of(body: JsonObject, more: Sequence[str], options: Mapping[str, Any], notes: list[str]) -> "ServerConfig":
     from wicket_mcp.config.model.config import Config
     from wicket_mcp.config.model.names import derive
     from wicket_mcp.registry.server_json import remotes
@@ -99,7 +108,7 @@ def _server_of(body: JsonObject, notes: list[str]) -> "ServerConfig":
     runnable = [entry for entry in usable if any(map(shutil.which, _LAUNCHERS[as_text(entry.get("registryType"))]))]
     values: dict[str, Any] = {"description": as_text(body.get("description"))}
     if usable:
-        values |= _launch((runnable or usable)[0], notes)
+        values |= _launch((runnable or usable)[0], more, options.get("env", {}), notes)
     elif addresses := remotes(body):
         values["url"] = addresses[0]
         notes.append("Where it asks for a sign-in: wicket login NAME; for a key: headers in wicket.toml.")
@@ -109,16 +118,17 @@ def _server_of(body: JsonObject, notes: list[str]) -> "ServerConfig":
             hint="Add it by its command: wicket add NAME -- COMMAND",
         )
     name = derive(as_text(body.get("name")).rpartition("/")[2])
+    values |= {key: value for key, value in options.items() if key != "env" or not usable}
     return Config.from_dict({"servers": {name: values}}).servers[0]
 
 
-def _launch(package: JsonObject, notes: list[str]) -> dict[str, Any]:
+def _launch(package: JsonObject, more: Sequence[str], given: Mapping[str, str], notes: list[str]) -> dict[str, Any]:
     from wicket_mcp.registry.install import container
 
     identifier, version = as_text(package.get("identifier")), as_text(package.get("version"))
     if identifier.startswith("-"):
         raise ConfigError(f"'{identifier}' is not the name of a package.", hint="Do not use this record.")
-    env = _variables(package, notes)
+    env = _variables(package, given, notes)
     kind = as_text(package.get("registryType"))
     launcher = _find_launcher(kind, notes)
     if kind == "npm":
@@ -129,7 +139,7 @@ def _launch(package: JsonObject, notes: list[str]) -> dict[str, Any]:
     else:
         tagged = f"{identifier}:{version}" if version and ":" not in identifier.rpartition("/")[2] else identifier
         command = list(container(tagged, env, launcher))
-    command += _arguments(package, notes)
+    command += (*_arguments(package, more, notes), *more)
     if as_list(package.get("runtimeArguments")):
         notes.append("Its arguments for the launcher itself are left out: look at them with wicket registry show.")
     return {"command": command[0], "args": command[1:], "env": env}
@@ -159,11 +169,11 @@ def _is_running(engine: str) -> bool:
     return answer.returncode == 0
 
 
-def _variables(package: JsonObject, notes: list[str]) -> dict[str, str]:
-    env: dict[str, str] = {}
+def _variables(package: JsonObject, given: Mapping[str, str], notes: list[str]) -> dict[str, str]:
+    env = dict(given)
     for entry in map(as_object, as_list(package.get("environmentVariables"))):
         name, default = as_text(entry.get("name")), as_text(entry.get("value") or entry.get("default"))
-        if not name.isidentifier() or set("{}") & set(default):
+        if name in given or not name.isidentifier() or set("{}") & set(default):
             continue
         if entry.get("isRequired") or default:
             env[name] = f"${{env:{name}:-{default}}}" if default else f"${{env:{name}}}"
@@ -172,12 +182,18 @@ def _variables(package: JsonObject, notes: list[str]) -> dict[str, str]:
     return env
 
 
-def _arguments(package: JsonObject, notes: list[str]) -> list[str]:
+def _arguments(package: JsonObject, more: Sequence[str], notes: list[str]) -> list[str]:
+    """The arguments that the record gives; a note for each that it needs and `more` does not give."""
     arguments: list[str] = []
     for entry in map(as_object, as_list(package.get("packageArguments"))):
         name, value = as_text(entry.get("name")), as_text(entry.get("value") or entry.get("default"))
+        hint = as_text(entry.get("valueHint")) or "value"
+        is_named = entry.get("type") == "named"
+        if is_named and any(text == name or text.startswith(f"{name}=") for text in more):
+            continue
         if value and "{" not in value:
-            arguments += [name, value] if entry.get("type") == "named" else [value]
-        elif entry.get("isRequired"):
-            notes.append(f"It needs the argument {name or as_text(entry.get('valueHint'))}: add it to args.")
+            arguments += [name, value] if is_named else [value]
+        elif entry.get("isRequired") and (is_named or not more):
+            words = f"{name} {hint.upper()}" if is_named else hint.upper()
+            notes.append(f"It needs {words}: add it after --, as in wicket add --from-registry NAME -- {words}")
     return arguments

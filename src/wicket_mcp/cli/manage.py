@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from wicket_mcp.cli.added import tell_added
 from wicket_mcp.cli.common import JsonOption, ServerArgument, VerboseOption
 from wicket_mcp.cli.output import note, say, say_json
 from wicket_mcp.cli.trust import keep_trust
@@ -92,21 +93,26 @@ def add(
     Example: wicket add time -- uvx mcp-server-time
 
     Example: wicket add linear https://mcp.linear.app/mcp
+
+    Example: wicket add --from-registry filesystem -- /projects
     """
     from wicket_mcp.config.edit import wicket_toml
 
     path = wicket_toml.find_target(config)
+    options = _options(env or [], header or [], cwd=cwd, description=description)
     if from_registry:
         from wicket_mcp.cli.from_registry import add_from_registry
 
-        add_from_registry(name, path, yes=yes, json=json)
+        if url:
+            raise ConfigError("a server of the registry has its own address.", hint="Leave --url out.")
+        add_from_registry(name, path, command or [], options, yes=yes, json=json)
         return
     if "." in name and not command and not url:
         from wicket_mcp.cli.domain import add_from_domain
 
         add_from_domain(name, path, yes=yes, json=json)
         return
-    server = _server(name, command or [], url, env or [], header or [], cwd=cwd, description=description)
+    server = _server(name, command or [], url, options)
     server, secrets = wicket_toml.extract_secrets(server, path.parent)
     text = wicket_toml.add_server(wicket_toml.read_or_start(path), server, path)
     wicket_toml.write_secrets(secrets)
@@ -114,20 +120,8 @@ def add(
         saved = wicket_toml.save(path, text)
     if json:
         say_json({"config": str(path), "added": name, "secrets": [str(file) for file in secrets]})
-        return
-    say(f"Added {name} to {path}")
-    for file in secrets:
-        note(f"A secret is kept in {file} (only you can read it), not in wicket.toml.")
-    if hidden := [profile.name for profile in saved.profiles if not profile.shows_server(name)]:
-        note(f"Not shown in: {', '.join(hidden)}. Name it under 'servers' of [profiles.{hidden[0]}] to show it there.")
-    _warn_of_another_file(path)
-    from wicket_mcp.cli import checks
-
-    problems = [finding for finding in checks.server(server, saved) if finding.level == "problem"]
-    for finding in problems:
-        note(f"{name} cannot start yet: {finding.message}. {finding.fix}")
-    if not problems:
-        note(f"See what it offers: wicket tools {name}")
+    else:
+        tell_added(server, path, saved, secrets)
 
 
 def remove(
@@ -192,9 +186,19 @@ def _existing(path: Path) -> str:
     return read_text(path)
 
 
-def _server(
-    name: str, command: list[str], url: str | None, env: list[str], header: list[str], **options: Any
-) -> "ServerConfig":
+def _options(env: list[str], header: list[str], **others: Any) -> dict[str, Any]:
+    """What the options of `wicket add` say about the server, as in wicket.toml."""
+    values = {key: value for key, value in others.items() if value}
+    if env:
+        values["env"] = {key: value if equals else f"${{{key}}}" for key, equals, value in _pairs(env, "=")}
+    if wrong := next((item for item in header if not item.partition(":")[2].strip()), None):
+        raise ConfigError(f"the header '{wrong.partition(':')[0]}' has no value.", hint="Write --header 'Name: value'.")
+    if header:
+        values["headers"] = {key.strip(): value.strip() for key, _, value in _pairs(header, ":")}
+    return values
+
+
+def _server(name: str, command: list[str], url: str | None, options: dict[str, Any]) -> "ServerConfig":
     from wicket_mcp.config.model.config import Config
 
     if url is None and len(command) == 1 and command[0].startswith(("https://", "http://")):
@@ -204,25 +208,9 @@ def _server(
             "a server needs either a command or an address.",
             hint="wicket add NAME -- COMMAND ARGS…, or wicket add NAME https://…",
         )
-    values: dict[str, Any] = {key: value for key, value in options.items() if value}
-    values |= {"url": url} if url else {"command": command[0], "args": command[1:]}
-    if env:
-        values["env"] = {key: value if equals else f"${{{key}}}" for key, equals, value in _pairs(env, "=")}
-    if wrong := next((item for item in header if not item.partition(":")[2].strip()), None):
-        raise ConfigError(f"the header '{wrong.partition(':')[0]}' has no value.", hint="Write --header 'Name: value'.")
-    if header:
-        values["headers"] = {key.strip(): value.strip() for key, _, value in _pairs(header, ":")}
+    values = options | ({"url": url} if url else {"command": command[0], "args": command[1:]})
     return Config.from_dict({"servers": {name: values}}).servers[0]
 
 
 def _pairs(items: list[str], separator: str) -> list[tuple[str, str, str]]:
     return [item.partition(separator) for item in items]
-
-
-def _warn_of_another_file(path: Path) -> None:
-    """Say so where another file is read first: a folder's own configuration comes before the user's."""
-    from wicket_mcp.config.read.locate import find_config
-
-    used = find_config()
-    if used.resolve() != path.resolve():
-        note(f"wicket: in this folder {used} is used instead; to use the other: --config {path}")
