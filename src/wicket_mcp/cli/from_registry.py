@@ -122,13 +122,13 @@ def _server_of(body: JsonObject, more: Sequence[str], options: Mapping[str, Any]
     return Config.from_dict({"servers": {name: values}}).servers[0]
 
 
-def _launch(package: JsonObject, more: Sequence[str], given: Mapping[str, str], notes: list[str]) -> dict[str, Any]:
+def _launch(package: JsonObject, more: Sequence[str], chosen: Mapping[str, str], notes: list[str]) -> dict[str, Any]:
     from wicket_mcp.registry.install import container
 
     identifier, version = as_text(package.get("identifier")), as_text(package.get("version"))
     if identifier.startswith("-"):
         raise ConfigError(f"'{identifier}' is not the name of a package.", hint="Do not use this record.")
-    env = _variables(package, given, notes)
+    env = _variables(package, chosen, notes)
     kind = as_text(package.get("registryType"))
     launcher = _find_launcher(kind, notes)
     if kind == "npm":
@@ -169,11 +169,11 @@ def _is_running(engine: str) -> bool:
     return answer.returncode == 0
 
 
-def _variables(package: JsonObject, given: Mapping[str, str], notes: list[str]) -> dict[str, str]:
-    env = dict(given)
+def _variables(package: JsonObject, chosen: Mapping[str, str], notes: list[str]) -> dict[str, str]:
+    env = dict(chosen)
     for entry in map(as_object, as_list(package.get("environmentVariables"))):
         name, default = as_text(entry.get("name")), as_text(entry.get("value") or entry.get("default"))
-        if name in given or not name.isidentifier() or set("{}") & set(default):
+        if name in chosen or not name.isidentifier() or set("{}") & set(default):
             continue
         if entry.get("isRequired") or default:
             env[name] = f"${{env:{name}:-{default}}}" if default else f"${{env:{name}}}"
