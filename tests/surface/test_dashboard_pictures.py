@@ -19,7 +19,7 @@ LARGEST = 100_000  # bytes
 SERVERS = ("github", "playwright", "filesystem", "slack")
 PATHS = {name: f"/ui/{name}" for name in PAGES} | {
     "overview": "/ui",
-    "search": "/ui/search?q=open+an+issue+about+a+bug",
+    "search": "/ui/search?q=create+an+issue+about+a+broken+link",
     "server": "/ui/servers/github",
     "tool": "/ui/tools/github.create_issue",
 }
@@ -63,6 +63,7 @@ async def test_a_picture_of_every_page_is_made_and_shown_in_the_documentation(
     shown = (ROOT / "docs" / "observe.md").read_text("utf-8")
     async with dashboard.browsing(open_gateway, servers, viewport=size) as browser:
         await fill(browser.gateway)
+        await browser.open(PATHS["search"])  # the first search of a gateway also builds the index
         for name, path in PATHS.items():
             await browser.page.emulate_media(color_scheme="dark" if name in DARK else "light")
             await browser.page.set_viewport_size({**size, "height": 780} if name == "overview" else size)
