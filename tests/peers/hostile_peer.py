@@ -64,7 +64,8 @@ class TalksToNobody(Echo):  # pyright: ignore[reportUntypedBaseClass]
         super().on_call(number, name, arguments, meta)
         if name == "echo":
             for line in range(1000):
-                self.notify("notifications/message", {"level": "info", "data": f"line {line}"})
+                text = os.environ.get("SAYS", f"line {line}")
+                self.notify("notifications/message", {"level": "info", "data": text})
 
 
 class Unreadable(Echo):  # pyright: ignore[reportUntypedBaseClass]

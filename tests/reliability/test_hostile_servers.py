@@ -198,6 +198,26 @@ async def test_v26_what_is_said_to_nobody_fills_no_log(
     assert len(said) == SAID_A_MINUTE
 
 
+@pytest.mark.promise(
+    "V7", "Secrets in what a server says to nobody are masked in the log and in the audit, before it is cut."
+)
+async def test_v7_what_is_said_to_nobody_has_no_secret(
+    open_gateway: OpenGateway, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = "canary-" + "z" * 400
+    monkeypatch.setenv("SECRET_OF_MINE", f"first canary line\n{secret}")
+    caplog.set_level("INFO", "wicket_mcp.upstream.supervisor")
+    server = hostile("TalksToNobody")
+    server["env"] = {**server.get("env", {}), "SAYS": "${SECRET_OF_MINE}"}
+    async with open_gateway({"x": server}) as gateway:
+        await echo(gateway, "x")
+        await gateway.call("x.pid")
+        records = await gateway.store.find_calls(AuditQuery(server="x", limit=99))
+    assert "info: ***" in {record.detail for record in records}
+    assert "says (info): ***" in caplog.text
+    assert "canary" not in caplog.text + str(records)
+
+
 @pytest.mark.promise("V26", "The status of servers names a server that is slowed down or cut off, with the reason.")
 @pytest.mark.promise("D15", "A server that floods is slowed.")
 async def test_v26_d15_a_flood_is_told_in_the_status(

@@ -15,8 +15,7 @@ from wicket_mcp.extensions import PROTOCOL_EVENTS
 from wicket_mcp.model import LOCAL, JsonObject, Principal
 from wicket_mcp.rpc import CONNECTION_WIDE
 from wicket_mcp.tasks import Tasks, run_uninterrupted
-from wicket_mcp.telemetry.log import clean
-from wicket_mcp.telemetry.redact import mask_strings
+from wicket_mcp.telemetry.redact import Redactor, mask_strings
 from wicket_mcp.upstream.announcements import read_announcement
 from wicket_mcp.upstream.attribution import Attribution
 from wicket_mcp.upstream.connection import NO_CALLBACKS, Callbacks, Connection, Host
@@ -48,6 +47,7 @@ from wicket_mcp.upstream.throttle import Quota
 from wicket_mcp.upstream.wishes import Wishes
 
 log = logging.getLogger(__name__)
+_show = Redactor()
 
 MAX_WAITING = 2000  # calls that may queue for a slot before more are rejected: as many as one principal may make
 HUNG_AFTER = 3  # unanswered calls in a row, after which a server is checked for any answer at all
@@ -486,9 +486,9 @@ class Upstream:
             self._announce(method, params)
         elif method == "notifications/message" and self._messages.take(self._loop.time()):
             # As far as we know it belongs to no call: only the gateway's owner sees it, and a short form is enough.
-            text = clean(str(params.get("data")), 300)
+            text = _show(str(params.get("data")), 300)
             log.info("server '%s' says (%s): %s", self._config.name, params.get("level"), text)
-            body = {"level": clean(str(params.get("level")), 20), "data": text}
+            body = {"level": _show(str(params.get("level")), 20), "data": text}
             self._on_event(UpstreamEvent(self._config.name, self._session, method, body, self._principal))
 
     def _announce(self, method: str, params: JsonObject) -> None:
