@@ -5,6 +5,7 @@
 
 The SDK has no tasks, so this speaks the wire itself. `executed` in the result of `executions` counts what ran. The
 task of `late` is not named before `release` is called. `twice`, which is no task, asks two questions by the same key.
+`forgetful` shows its question twice more after it was answered.
 """
 
 import asyncio
@@ -45,6 +46,7 @@ class Task:
         default_factory=dict[str, tuple[Message, "asyncio.Future[Message]"]]
     )
     work: "asyncio.Task[None] | None" = None
+    looks: "asyncio.Queue[None]" = field(default_factory=asyncio.Queue[None])
 
     def shown(self) -> Message:
         return {
@@ -109,6 +111,7 @@ class TaskServer:
         if task is None:
             raise Problem(-32602, "Unknown task")
         if method == "tasks/get":
+            task.looks.put_nowait(None)
             return task.detailed()
         if method == "tasks/update":
             for key, reply in params.get("inputResponses", {}).items():
@@ -199,6 +202,18 @@ async def confirm_delete(task: Task, arguments: Message) -> Message:
     return text(f"deleted: {reply.get('content', {}).get('confirm')}")
 
 
+async def forgetful(task: Task, arguments: Message) -> Message:
+    asked = question("Once?")
+    await task.ask("once", asked)
+    while not task.looks.empty():
+        task.looks.get_nowait()
+    task.questions["once"] = asked, asyncio.get_running_loop().create_future()
+    for _ in range(2):
+        await task.looks.get()
+    task.questions.clear()
+    return text("asked once")
+
+
 async def multi_input(task: Task, arguments: Message) -> Message:
     asked = [task.ask(key, question(f"{key}?", "name", "string")) for key in ("first", "second")]
     replies = await asyncio.gather(*asked)
@@ -215,6 +230,7 @@ WORK: dict[str, Callable[[Task, Message], Awaitable[Message]]] = {
     "failing_job": failing_job,
     "protocol_error_job": protocol_error_job,
     "confirm_delete": confirm_delete,
+    "forgetful": forgetful,
     "multi_input": multi_input,
     "test_tool_with_task": escalate,
 }

@@ -273,3 +273,32 @@ async def test_a_task_that_failed_says_why(open_gateway: OpenGateway) -> None:
         while (task := await client.ask("tasks/get", {"taskId": about["taskId"]}))["status"] == "working":
             pass
         assert (task["status"], task["statusMessage"]) == ("failed", failed["statusMessage"])
+
+
+@shows("tasks", "a server that cannot be reached for a moment", clients="both", servers="legacy with tasks")
+async def test_a_task_outlives_a_connection_to_its_server(open_gateway: OpenGateway) -> None:
+    async with (
+        KeepsTasks() as server,
+        house(open_gateway, {"x": {"url": server.url}}, "flat", promote_after=0.0) as at,
+    ):
+        await at.gateway.tools()
+        server.finish.set()
+        client, _ = await shake_hands(at)
+        server.lose = 2
+        assert (await client.ask("tools/call", {"name": "x__job"}))["content"][0]["text"] == "done"
+        number = (await client.ask("tools/call", {"name": "x__job", "task": {}}))["task"]["taskId"]
+        server.lose = 2
+        assert (await client.ask("tasks/result", {"taskId": number}))["content"][0]["text"] == "done"
+        server.lose = 1
+        number = (await at.call("x__job"))["taskId"]
+        assert (await at.settle(number, "completed"))["result"]["content"][0]["text"] == "done"
+        assert server.executed == ["job"] * 3
+
+
+@shows("tasks", "a question is asked once", clients="legacy", servers="modern with tasks")
+async def test_a_question_that_a_server_shows_too_long_is_asked_once(tmp_path: Path) -> None:
+    async with legacy_client(tmp_path, MODERN) as client:
+        number = (await client.ask("tools/call", {"name": "x__forgetful", "task": {}}))["task"]["taskId"]
+        result = await client.ask("tasks/result", {"taskId": number})
+        assert result["content"][0]["text"] == "asked once"
+        assert len(client.asked) == 1

@@ -292,7 +292,8 @@ class AsksNewcomersToWaitOverSse(CountingSse):
 
 class KeepsTasks(CountingServer):
     """`job` can only be called as a task (2025-11-25), `either` as one or not. A task ends when `finish` is set, in
-    whatever session it is asked about. Its tasks and their result have fields that nobody knows.
+    whatever session it is asked about. Its tasks and their result have fields that nobody knows. It hangs up on the
+    next `lose` questions about tasks.
     """
 
     def __init__(self) -> None:
@@ -300,6 +301,7 @@ class KeepsTasks(CountingServer):
         self.finish = asyncio.Event()
         self.cancelled: list[str] = []
         self.message = "begun"
+        self.lose = 0
 
     async def answer(self, request: Received, writer: asyncio.StreamWriter) -> None:
         if request.rpc_method == "tools/list" and request.headers.get("mcp-session-id") in self.sessions:
@@ -313,6 +315,10 @@ class KeepsTasks(CountingServer):
 
     async def call(self, request: Received, writer: asyncio.StreamWriter) -> None:
         method, params = request.rpc_method, request.body["params"]
+        if method.startswith("tasks/") and self.lose:
+            self.lose -= 1
+            writer.close()
+            return
         task = {"taskId": "t", "status": "completed" if self.finish.is_set() else "working", "ttl": 60_000}
         task |= {"createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z", "pollInterval": 20}
         task["statusMessage"] = self.message

@@ -6,11 +6,12 @@ Called by `forward.py`; `send` makes one request of the same server for the same
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
-from wicket_mcp.errors import Crashed, Refused, WicketError
+from wicket_mcp.errors import CannotStart, Crashed, Overloaded, Refused, TimedOut, Unavailable, WicketError
 from wicket_mcp.model import META_SERVER_INFO, JsonObject, as_object, as_text
 from wicket_mcp.tasks import run_uninterrupted
 
@@ -62,6 +63,7 @@ _KNOWN = frozenset({"taskId", "status", "createdAt", "lastUpdatedAt", "ttl", "tt
 }
 POLL = 1.0  # seconds between two polls, unless the server sets another interval
 SHORTEST_POLL, LONGEST_POLL = 0.02, 30.0
+_PAUSES = (0.2, 0.6, 1.8, 5.4, 16.2)  # seconds before a server that cannot be reached is asked again
 LEGACY_TTL_MS = 3_600_000
 """How long a legacy server is asked to keep a task for us."""
 RELATED = "io.modelcontextprotocol/related-task"
@@ -78,15 +80,17 @@ async def wait_for_task(
     legacy = isinstance(created.get("task"), dict)
     task = as_object(created["task"]) if legacy else created
     number = as_text(task.get("taskId"))
+    replies: JsonObject = {}
     try:
         while task.get("status") not in _PAST:
-            if task.get("status") == "input_required":
-                if legacy:  # it asks questions while we wait for its result
-                    break
-                await _answer(task, number, send, ask)
-            else:
+            if task.get("status") != "input_required":
                 await asyncio.sleep(_pause(task))
-            task = await send("tasks/get", {"taskId": number})
+            elif legacy:  # it asks questions while we wait for its result
+                with suppress(TimedOut):  # it works on after the answers, and is polled again
+                    return await _take_result(server, task, number, send, legacy=True)
+            else:
+                await _answer(task, number, send, ask, replies)
+            task = await _insist(send, "tasks/get", {"taskId": number})
             if followed is not None:
                 followed.learn(task)
         return await _take_result(server, task, number, send, legacy=legacy)
@@ -99,7 +103,7 @@ async def _take_result(server: str, task: JsonObject, number: str, send: Send, *
     if task.get("status") == "cancelled":
         raise Crashed(server, f"Server '{server}' cancelled its task.", hint="It may have acted in part.")
     if legacy:
-        body = await send("tasks/result", {"taskId": number})
+        body = await _insist(send, "tasks/result", {"taskId": number})
         meta = {key: value for key, value in as_object(body.get("_meta")).items() if key != RELATED}
         return {**{key: value for key, value in body.items() if key != "_meta"}, **({"_meta": meta} if meta else {})}
     if task.get("status") == "failed":
@@ -107,15 +111,39 @@ async def _take_result(server: str, task: JsonObject, number: str, send: Send, *
     return as_object(task.get("result"))
 
 
-async def _answer(task: JsonObject, number: str, send: Send, ask: Ask) -> None:
+async def _answer(task: JsonObject, number: str, send: Send, ask: Ask, replies: JsonObject) -> None:
+    """Answer what is not in `replies` yet: a server may show a question a little longer than until its answer."""
     questions = as_object(task.get("inputRequests"))
-    replies: JsonObject = {}
-    for key, question in questions.items():
-        fields = as_object(question)
+    unanswered = [key for key in questions if key not in replies]
+    for key in unanswered:
+        fields = as_object(questions[key])
         replies[key] = await ask(as_text(fields.get("method")), as_object(fields.get("params")))
-    await send("tasks/update", {"taskId": number, "inputResponses": replies})
-    if not questions:
+    if unanswered:
+        answers = {key: replies[key] for key in unanswered}
+        await _insist(send, "tasks/update", {"taskId": number, "inputResponses": answers})
+    else:
         await asyncio.sleep(_pause(task))
+
+
+async def _insist(send: Send, method: str, params: JsonObject) -> JsonObject:
+    """Ask about a task again if its server cannot be reached for a moment: the task continues without us, and asking
+    twice does no harm. Raises the first problem if the server has forgotten the task meanwhile.
+    """
+    problem: WicketError | None = None
+    for pause in (*_PAUSES, None):
+        try:
+            return await send(method, params)
+        except Refused:
+            if problem is None:
+                raise
+            raise problem from None
+        except (Unavailable, Crashed, TimedOut, Overloaded) as lost:
+            problem = problem or lost
+            waited = isinstance(lost, TimedOut) and method == "tasks/result"
+            if pause is None or waited or isinstance(lost, CannotStart):
+                raise
+            await asyncio.sleep(pause)
+    raise AssertionError("unreachable: the last turn of the loop returns or raises")
 
 
 async def cancel_task(number: str, send: Send) -> None:
