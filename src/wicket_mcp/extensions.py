@@ -72,7 +72,7 @@ def union(servers: Iterable[Mapping[str, Any]]) -> JsonObject:
     return {**OURS, **combined}
 
 
-_KNOWN_CAPABILITIES = frozenset({"extensions", "logging", "tools", "resources", "prompts", "completions", "tasks"})
+KNOWN_CAPABILITIES = frozenset({"extensions", "logging", "tools", "resources", "prompts", "completions", "tasks"})
 
 
 def unknown_capabilities(servers: Iterable[Mapping[str, Any]]) -> JsonObject:
@@ -80,7 +80,7 @@ def unknown_capabilities(servers: Iterable[Mapping[str, Any]]) -> JsonObject:
     combined: JsonObject = {}
     for capabilities in servers:
         for name, value in capabilities.items():
-            if name not in _KNOWN_CAPABILITIES:
+            if name not in KNOWN_CAPABILITIES:
                 earlier = combined.get(name)
                 mergeable = isinstance(value, dict) and isinstance(earlier, dict)
                 combined[name] = {**as_object(value), **as_object(earlier)} if mergeable else combined.get(name, value)

@@ -317,6 +317,8 @@ def read_result(peer: str, message: JsonObject) -> JsonObject:
         raise Refused(peer, error)  # pyright: ignore[reportUnknownArgumentType]
     if not isinstance(result, dict):
         raise ValueError("an answer without a result")
+    if "_meta" in result and not isinstance(result["_meta"], dict):
+        del result["_meta"]  # it can mean nothing to anybody
     return result  # pyright: ignore[reportUnknownVariableType]
 
 

@@ -94,6 +94,36 @@ async def test_answers_come_as_they_are_ready_not_in_order(tmp_path: Path) -> No
     await command.finish()
 
 
+@pytest.mark.promise("V3", "While a large message of a stdio client is decoded, nothing after it is read.")
+async def test_v3_what_follows_a_large_message_waits_for_it(tmp_path: Path) -> None:
+    command = await Command.start(tmp_path, {})
+    await command.initialize()
+    for number in range(3):
+        large = {"padding": "x" * 1_000_000}
+        command.send({"jsonrpc": "2.0", "id": f"large {number}", "method": "ping", "params": large})
+        command.send({"jsonrpc": "2.0", "id": f"small {number}", "method": "ping"})
+    order = [(await command.receive())["id"] for _ in range(6)]
+    assert order == ["large 0", "small 0", "large 1", "small 1", "large 2", "small 2"]
+    await command.finish()
+
+
+async def test_an_id_that_is_in_use_is_refused_and_the_first_request_is_answered(tmp_path: Path) -> None:
+    command = await Command.start(tmp_path, {"echo": peer("Echo")})
+    await command.initialize()
+    slow = {"name": "call_tool", "arguments": {"name": "echo.slow"}}
+    command.send({"jsonrpc": "2.0", "id": "same", "method": "tools/call", "params": slow})
+    command.send({"jsonrpc": "2.0", "id": "same", "method": "ping"})
+    refused = await command.receive()
+    assert (refused["id"], refused["error"]["code"]) == ("same", -32600)
+    while not (await command.call("call_tool", {"name": "echo.calls"}))["structuredContent"]["waiting"]:
+        pass
+    release = {"name": "call_tool", "arguments": {"name": "echo.release"}}
+    command.send({"jsonrpc": "2.0", "id": "release", "method": "tools/call", "params": release})
+    answers = [await command.receive() for _ in range(2)]
+    assert {answer["id"] for answer in answers if "result" in answer} == {"same", "release"}
+    await command.finish()
+
+
 @pytest.mark.promise("F14", "A cancelled request is cancelled at the server and not answered.")
 async def test_f14_a_cancelled_request_is_cancelled_upstream_and_not_answered(tmp_path: Path) -> None:
     command = await Command.start(tmp_path, {"echo": peer("Echo")})

@@ -212,6 +212,47 @@ class FloodsWith(Echo):  # pyright: ignore[reportUntypedBaseClass]
         super().on_call(number, name, arguments, meta)
 
 
+class Boasts(Echo):  # pyright: ignore[reportUntypedBaseClass]
+    """Declares megabytes of itself, names prompts and resources without measure, and answers with a `_meta` of 5."""
+
+    def on_initialize(self, number: Any, params: Message) -> None:
+        declared = {f"k{key}": {} for key in range(20_000)} | {"tools": {}, "resources": {}, "prompts": {}}
+        info = {"name": "n" * 100_000, "version": ["1"]}
+        self.answer(
+            number,
+            {
+                "protocolVersion": "2025-06-18",
+                "capabilities": declared,
+                "serverInfo": info,
+                "instructions": "word " * 100_000,
+                "x": "y" * 100_000,
+            },
+        )
+
+    def on_request(self, message: Message) -> None:
+        schema = {"type": "object"}
+        lists: dict[str, Message] = {
+            "prompts/list": {"prompts": [{"name": "p" * 10_000}, {"name": 5}, {"name": "fine"}]},
+            "resources/list": {
+                "resources": [{"uri": "x:" + "y" * 100_000}, {"uri": 5}, {"uri": "x:fine", "name": "f"}]
+            },
+            "resources/templates/list": {"resourceTemplates": [{"uriTemplate": "{" * 100_000, "name": "t"}]},
+            "tools/list": {
+                "tools": [ECHO, {"name": "odd", "inputSchema": schema}, {"name": "many", "inputSchema": schema}]
+            },
+        }
+        if message["method"] in lists:
+            self.answer(message["id"], lists[message["method"]])
+        else:
+            super().on_request(message)
+
+    def on_call(self, number: Any, name: str, arguments: Message, meta: Message) -> None:
+        if name == "odd":
+            self.answer(number, {"content": [{"type": "text", "text": "odd"}], "_meta": 5})
+        else:
+            super().on_call(number, name, arguments, meta)
+
+
 class LastWords(Echo):  # pyright: ignore[reportUntypedBaseClass]
     """Answers `slow` with megabytes, behind a thousand empty lines, and is gone."""
 

@@ -178,6 +178,24 @@ async def test_v26_whatever_it_floods_with_it_is_slowed_and_cut(
     assert "it is read more slowly" in caplog.text
 
 
+@pytest.mark.promise("T22", "What a server declares of itself is limited, like the names of all that it offers.")
+async def test_t22_what_a_server_declares_and_names_is_bounded(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"x": hostile("Boasts"), "good": peer("Echo")}) as gateway, serve_http(gateway) as address:
+        await gateway.tools()
+        listing = gateway.catalogue.now.listings["x"]
+        assert set(listing.capabilities) == {"tools", "resources", "prompts"}
+        assert listing.server_info == {"name": "n" * 200, "version": ""}
+        assert len(listing.instructions) < 17_000
+        assert [entry["name"] for entry in listing.prompts] == ["fine"]
+        assert [entry["uri"] for entry in listing.resources] == ["x:fine"]
+        assert listing.templates == ()
+        assert [entry.name for entry in listing.rejected if len(entry.name) > 80] == []
+        async with raw_client(address) as client:
+            _, body = await client.modern("server/discover", {})
+        assert len(encode(body)) < 20_000
+        assert await gateway.call("x.odd") == {"content": [{"type": "text", "text": "odd"}]}
+
+
 async def test_the_last_words_of_a_server_that_is_gone_are_read_whole(open_gateway: OpenGateway) -> None:
     async with open_gateway({"x": hostile("LastWords")}) as gateway:
         answer = await gateway.call("x.slow")

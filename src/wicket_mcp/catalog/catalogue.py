@@ -416,9 +416,9 @@ class Catalogue:
         self.unauthenticated.pop(server, None)
         self._forget_retries(server)
         for entry in listing.rejected[:LOGGED_REJECTIONS]:
-            log.warning("server '%s': tool '%s' was left out: %s", server, entry.name, entry.reason)
+            log.warning("server '%s': '%s' was left out: %s", server, entry.name, entry.reason)
         if (more := len(listing.rejected) - LOGGED_REJECTIONS) > 0:
-            log.warning("server '%s': %d more tools were left out", server, more)
+            log.warning("server '%s': %d more entries were left out", server, more)
         if reader is not GATEWAY:
             before = self._unreviewed.get(server) or self.now.listings.get(server)
             listing = merge(before, listing, reader.name)

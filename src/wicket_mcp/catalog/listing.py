@@ -3,11 +3,12 @@
 import asyncio
 import hashlib
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from wicket_mcp.budget import MAX_ADDRESS
 from wicket_mcp.catalog.list_fields import MAX_BYTES, Pages, exceeds, unknown_fields
-from wicket_mcp.codec import encode
+from wicket_mcp.codec import encode, weighs_over
 from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.errors import METHOD_NOT_FOUND, Refused
 from wicket_mcp.model import JsonObject, Listing, Rejected, Tool, as_list, as_object
@@ -17,6 +18,7 @@ from wicket_mcp.upstream.era import Greeting
 
 Ask = Callable[[str, JsonObject], Awaitable[JsonObject]]
 
+MAX_NAME = 256  # characters
 MAX_SCHEMA_BYTES = 256 * 1024  # the largest real one has 26 KB
 MAX_DEFINITION_BYTES = 512 * 1024
 MAX_DESCRIPTION = 16 * 1024  # characters; the longest real one has 9,000
@@ -30,13 +32,16 @@ async def read_listing(server: str, greeting: Greeting, ask: Ask, max_tools: int
     if greeting.fields and not exceeds([greeting.fields]):
         pages.fields["server"] = (greeting.fields,)
     raw_tools = await pages.read("tools/list", "tools")
-    resources = templates = prompts = ()
+    resources, templates, prompts = list[JsonObject](), list[JsonObject](), list[JsonObject]()
     if "resources" in offered:
-        resources = tuple(await pages.read("resources/list", "resources"))
-        templates = tuple(await pages.read("resources/templates/list", "resourceTemplates"))
+        resources = await pages.read("resources/list", "resources")
+        templates = await pages.read("resources/templates/list", "resourceTemplates")
     if "prompts" in offered:
-        prompts = tuple(await pages.read("prompts/list", "prompts"))
+        prompts = await pages.read("prompts/list", "prompts")
     tools, rejected = await asyncio.to_thread(_accept, server, raw_tools)
+    resources = await asyncio.to_thread(_choose, resources, "uri", MAX_ADDRESS, rejected)
+    templates = await asyncio.to_thread(_choose, templates, "uriTemplate", MAX_ADDRESS, rejected)
+    prompts = await asyncio.to_thread(_choose, prompts, "name", MAX_NAME, rejected)
     return Listing(
         server=server,
         server_info=greeting.server_info,
@@ -44,9 +49,9 @@ async def read_listing(server: str, greeting: Greeting, ask: Ask, max_tools: int
         instructions=greeting.instructions,
         capabilities=offered,
         tools=tuple(tools),
-        resources=resources,
-        templates=templates,
-        prompts=prompts,
+        resources=tuple(resources),
+        templates=tuple(templates),
+        prompts=tuple(prompts),
         rejected=(*rejected, *pages.cut),
         listed_at=time.time(),
         ttl=pages.ttl,
@@ -140,6 +145,24 @@ def _accept(server: str, entries: list[JsonObject]) -> tuple[list[Tool], list[Re
     return list(tools.values()), rejected
 
 
+def _choose(entries: Sequence[JsonObject], key: str, longest: int, rejected: list[Rejected]) -> list[JsonObject]:
+    """The entries of another list that can be named and are no larger than a tool may be."""
+    chosen: list[JsonObject] = []
+    for entry in entries:
+        name: Any = entry.get(key)
+        if not isinstance(name, str) or not name:
+            reason = f"it has no {key}"
+        elif len(name) > longest:
+            reason = f"its {key} is longer than {longest} characters"
+        elif weighs_over(entry, MAX_DEFINITION_BYTES):
+            reason = f"its definition is larger than {MAX_DEFINITION_BYTES // 1024} KiB"
+        else:
+            chosen.append(entry)
+            continue
+        rejected.append(Rejected(clean(str(name)[:200], 80), reason))
+    return chosen
+
+
 def _unusable(entry: JsonObject) -> str:
     """Why this entry cannot be a tool; empty if it can.
 
@@ -150,8 +173,8 @@ def _unusable(entry: JsonObject) -> str:
     schema: Any = entry.get("inputSchema")
     if not isinstance(name, str) or not name:
         return "it has no name"
-    if len(name) > 256:
-        return "its name is longer than 256 characters"
+    if len(name) > MAX_NAME:
+        return f"its name is longer than {MAX_NAME} characters"
     if not isinstance(schema, dict):
         return f"its inputSchema is {_kind(schema)}, not an object"
     if as_object(schema).get("type", "object") != "object":

@@ -99,7 +99,7 @@ class Results:
             )
             return stored, self._announce(marked, of, handle, max(tokens, _tokens(body, data)))
 
-        is_large = tokens * CHARS_PER_TOKEN > LARGE
+        is_large = tokens * CHARS_PER_TOKEN >= LARGE or weighs_over(body)
         stored, summary = await asyncio.to_thread(put_aside) if is_large else put_aside()
         return summary if await self._storage.save(stored, self.config.max_bytes) else _say_unsaved(summary)
 

@@ -1,7 +1,8 @@
 """Serving one client over our own stdin and stdout.
 
 stdout carries the protocol and nothing else: the pipes are moved to private descriptors first, so that accidental
-prints go to stderr. Requests run concurrently; when the client reads slowly we stop reading too. After the client
+prints go to stderr. Requests run concurrently; when the client reads slowly we stop reading too, and while a large
+message is decoded the next ones wait. After the client
 closes its end, calls in flight are finished and answered before we exit; if it then also tells us to stop, they are
 cancelled.
 """
@@ -11,11 +12,13 @@ import contextlib
 import os
 import stat
 import threading
+from collections import deque
+from collections.abc import Iterable
 from typing import Any
 
 from wicket_mcp.budget import MAX_VALUES
 from wicket_mcp.codec import LARGE, decode, encode, weighs_over
-from wicket_mcp.errors import PARSE_ERROR, Overloaded
+from wicket_mcp.errors import INVALID_REQUEST, PARSE_ERROR, Overloaded
 from wicket_mcp.framing import LineFramer, LineTooLong, read_by_pipefuls
 from wicket_mcp.large_json import decode_off_loop, encode_off_loop
 from wicket_mcp.model import LOCAL, META_VERSION, JsonObject, Principal, as_object
@@ -32,6 +35,7 @@ MAX_RUNNING = 2000
 """The client's requests that may run at once."""
 DRAIN = 30.0
 SESSION = "stdio"  # one process, one client
+_IN_USE = "A request with this id is at work. Give each request an id of its own."
 _BUSY = f"{MAX_RUNNING} requests of this client are at work."
 FLUSH = 5.0  # seconds for a slow reader to read our last messages
 
@@ -79,6 +83,10 @@ class StdioClient(asyncio.Protocol):
         self._outbox = Outbox(_line, counters=counters)
         self._stall: StallWatch | None = None
         self._paused = False
+        """Whether the client reads more slowly than we write."""
+        self._waiting: deque[bytes] = deque()
+        """Lines that wait for a large message before them; reading is paused meanwhile."""
+        self._decoding = False
         self._flushing = False
         self._flushed = asyncio.Event()
         self._unsubscribe = protocol.feed.subscribe(self._notify_changes)
@@ -111,9 +119,10 @@ class StdioClient(asyncio.Protocol):
             self._skipping = True
             self.data_received(data)
             return
-        for line in lines:
-            if line.strip():
-                self._take(line)
+        if self._decoding:
+            self._waiting.extend(lines)
+        else:
+            self._take_each(lines)
 
     def eof_received(self) -> bool:
         self.finished.set()
@@ -125,8 +134,7 @@ class StdioClient(asyncio.Protocol):
     def set_paused(self, paused: bool) -> None:
         """Stop reading from a client that reads slowly, until it has caught up."""
         self._paused = paused
-        if self._source is not None:
-            self._source.pause_reading() if paused else self._source.resume_reading()
+        self._set_reading()
         if self._stall is not None:
             self._stall.pause() if paused else self._stall.resume()
         if not paused:
@@ -162,10 +170,25 @@ class StdioClient(asyncio.Protocol):
             async with asyncio.timeout(FLUSH):
                 await self._flushed.wait()
 
+    def _set_reading(self) -> None:
+        if self._source is not None and not self._source.is_closing():
+            if self._paused or self._decoding:
+                self._source.pause_reading()
+            else:
+                self._source.resume_reading()
+
+    def _take_each(self, lines: Iterable[bytes]) -> None:
+        for line in lines:
+            if self._decoding:
+                self._waiting.append(line)
+            elif len(line) >= LARGE:
+                self._decoding = True
+                self._set_reading()
+                self._tasks.start(self._take_large(line), "read a large message")
+            elif line.strip():
+                self._take(line)
+
     def _take(self, line: bytes) -> None:
-        if len(line) >= LARGE:
-            self._tasks.start(self._take_large(line), "read a large message")
-            return
         try:
             message: Any = decode(line, strict=True)
         except ValueError as problem:
@@ -180,6 +203,10 @@ class StdioClient(asyncio.Protocol):
             self._send_parse_error(f"Not JSON: {problem}")
         else:
             self._handle(message)
+        self._decoding = False
+        waiting, self._waiting = self._waiting, deque()
+        self._take_each(waiting)
+        self._set_reading()
 
     def _send_parse_error(self, text: str) -> None:
         self._send(error_response(None, RpcProblem(PARSE_ERROR, text)))
@@ -197,6 +224,9 @@ class StdioClient(asyncio.Protocol):
         except RpcProblem as problem:
             number = as_object(message).get("id")
             self._send(error_response(number, problem))
+            return
+        if request.id in self._running:
+            self._send(error_response(request.id, RpcProblem(INVALID_REQUEST, _IN_USE)))
             return
         if len(self._running) >= MAX_RUNNING:
             self._send(error_response(request.id, Overloaded(_BUSY, hint="Try again when some have been answered.")))

@@ -6,13 +6,15 @@ wait, and the first answer decides.
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Mapping
 from typing import Any
 
 import msgspec
 
+from wicket_mcp.codec import weighs_over
 from wicket_mcp.errors import UNSUPPORTED_VERSION, Crashed, ProtocolViolation, Refused, Unavailable
-from wicket_mcp.extensions import AS_CLIENT, legacy_extensions, unknown
+from wicket_mcp.extensions import AS_CLIENT, KNOWN_CAPABILITIES, legacy_extensions, unknown
 from wicket_mcp.model import (
     LATEST_LEGACY_VERSION,
     LEGACY_VERSIONS,
@@ -27,6 +29,8 @@ from wicket_mcp.model import (
 from wicket_mcp.tasks import Tasks
 from wicket_mcp.upstream.connection import CLIENT_INFO, NO_CALLBACKS, Callbacks, Connection, envelope
 from wicket_mcp.upstream.http_errors import http_status
+
+log = logging.getLogger(__name__)
 
 LEGACY_CAPABILITIES: JsonObject = {
     "elicitation": {"form": {}, "url": {}},
@@ -43,6 +47,9 @@ _KNOWN = frozenset({"protocolVersion", "supportedVersions", "capabilities", "ser
     "resultType",
 }
 _ASKER_GONE = "The gateway process that asked this question is gone, and the call with it."
+MAX_DECLARED = 64 * 1024
+"""Bytes of what a server declares of each kind, which clients see and which is kept as long as the server."""
+MAX_INSTRUCTIONS = 16 * 1024  # characters
 SILENCE = 5.0  # seconds after which a silent upstream also gets the handshake
 
 
@@ -167,15 +174,32 @@ async def _discover(connection: Connection, server: str) -> Greeting | None:
         raise
     if MODERN_VERSION not in as_list(answer.get("supportedVersions")):
         return None
-    info: Any = answer.get("_meta", {}).get(META_SERVER_INFO) or answer.get("serverInfo")
-    return Greeting(
-        MODERN_VERSION,
-        as_object(answer.get("capabilities")),
-        as_object(info),
-        as_text(answer.get("instructions")),
-        as_text(as_object(answer.get("_meta")).get(BEHIND)),
-        _unknown_fields(answer),
-    )
+    return _read_greeting(server, MODERN_VERSION, answer)
+
+
+def _read_greeting(server: str, version: str, answer: JsonObject) -> Greeting:
+    """What a server declares, without what is too large to be passed on."""
+    meta = as_object(answer.get("_meta"))
+    capabilities = as_object(answer.get("capabilities"))
+    info = as_object(meta.get(META_SERVER_INFO) or answer.get("serverInfo"))
+    instructions, fields = as_text(answer.get("instructions")), _unknown_fields(answer)
+    cut: list[str] = []
+    if weighs_over(capabilities, MAX_DECLARED):
+        cut.append("capabilities")
+        capabilities = {name: {} for name in KNOWN_CAPABILITIES if name in capabilities}
+    if weighs_over(info, MAX_DECLARED):
+        cut.append("serverInfo")
+        info = {name: as_text(info.get(name))[:200] for name in ("name", "version")}
+    if len(instructions) > MAX_INSTRUCTIONS:
+        cut.append("instructions")
+        instructions = f"{instructions[:MAX_INSTRUCTIONS]}…"
+    if weighs_over(fields, MAX_DECLARED):
+        cut.append("other fields")
+        fields = {}
+    if cut:
+        log.warning("server '%s' declares more than Wicket keeps; cut: %s", server, ", ".join(cut))
+    behind = as_text(meta.get(BEHIND)) if version == MODERN_VERSION else ""
+    return Greeting(version, capabilities, info, instructions, behind, fields)
 
 
 def _unknown_fields(answer: JsonObject) -> JsonObject:
@@ -206,15 +230,9 @@ async def _initialize(connection: Connection, server: str, capabilities: JsonObj
     if version not in LEGACY_VERSIONS:
         raise ProtocolViolation(
             server,
-            f"Server '{server}' speaks protocol version {version!r}, which Wicket does not know.",
+            f"Server '{server}' speaks protocol version {repr(version)[:40]}, which Wicket does not know.",
             hint=f"Known are {', '.join(LEGACY_VERSIONS)} and {MODERN_VERSION}.",
         )
     connection.speak(version)
     await connection.notify("notifications/initialized")
-    return Greeting(
-        version,
-        as_object(answer.get("capabilities")),
-        as_object(answer.get("serverInfo")),
-        as_text(answer.get("instructions")),
-        fields=_unknown_fields(answer),
-    )
+    return _read_greeting(server, version, answer)
