@@ -216,13 +216,13 @@ class Boasts(Echo):  # pyright: ignore[reportUntypedBaseClass]
     """Declares megabytes of itself, names prompts and resources without measure, and answers with a `_meta` of 5."""
 
     def on_initialize(self, number: Any, params: Message) -> None:
-        declared = {f"k{key}": {} for key in range(20_000)} | {"tools": {}, "resources": {}, "prompts": {}}
+        declared = [*(f"k{key}" for key in range(20_000)), "tools", "resources", "prompts"]
         info = {"name": "n" * 100_000, "version": ["1"]}
         self.answer(
             number,
             {
                 "protocolVersion": "2025-06-18",
-                "capabilities": declared,
+                "capabilities": {name: {} for name in declared},
                 "serverInfo": info,
                 "instructions": "word " * 100_000,
                 "x": "y" * 100_000,

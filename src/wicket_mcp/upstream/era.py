@@ -186,7 +186,7 @@ def _read_greeting(server: str, version: str, answer: JsonObject) -> Greeting:
     cut: list[str] = []
     if weighs_over(capabilities, MAX_DECLARED):
         cut.append("capabilities")
-        capabilities = {name: {} for name in KNOWN_CAPABILITIES if name in capabilities}
+        capabilities = {name: dict[str, Any]() for name in KNOWN_CAPABILITIES if name in capabilities}
     if weighs_over(info, MAX_DECLARED):
         cut.append("serverInfo")
         info = {name: as_text(info.get(name))[:200] for name in ("name", "version")}
