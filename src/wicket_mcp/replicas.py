@@ -120,6 +120,7 @@ class Replicas:
         self.router.join(members)
         self.ring.use_clock(members.clock)
         await self._own_by_locks(members)
+        self._follow_installed()
         limits = self._gateway.store.shared_limits
         if limits is not None:
             limits.divide_by(lambda: max(1, len(members.all)))
@@ -132,6 +133,11 @@ class Replicas:
         self.own(FileOwnership(folder, address))
         for server in self._gateway.config.servers:  # servers that started before ownership was known
             await self._gateway.pool.stop(server.name)
+        self._follow_installed()
+
+    def _follow_installed(self) -> None:
+        gateway = self._gateway
+        gateway.tasks.start(gateway.registry.managed.follow(), "follow servers that other gateways install")
 
     async def _own_by_locks(self, members: ClaimingMembers) -> None:
         ownership = LockOwnership(members, self._still_owns, self._ask_owner)

@@ -2,12 +2,15 @@
 
 Off unless the configuration sets `allow_runtime_servers`, because only this lets something other than the configuration
 decide what is started. A configured server is never changed. The configuration can change at every await, so its
-permission is checked again after each, right before a server is added or stored.
+permission is checked again after each, right before a server is added or stored. Changes are made one at a time;
+among workers or replicas, each follows the changes of the others (`follow`).
 """
 
+import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -16,7 +19,7 @@ from msgspec.structs import replace
 
 from wicket_mcp.catalog.catalogue import Catalogue
 from wicket_mcp.config.model.config import Config, ServerConfig
-from wicket_mcp.errors import BadArguments, Denied, Unavailable, UnknownName
+from wicket_mcp.errors import BadArguments, Denied, Internal, Unavailable, UnknownName
 from wicket_mcp.model import JsonObject, Principal
 from wicket_mcp.registry.install import InstallRequest, prepare
 from wicket_mcp.spelling import nearest
@@ -31,6 +34,8 @@ log = logging.getLogger(__name__)
 
 MANUAL = "manual"
 MOST_MANUALS = 10
+LOOK_EVERY = 0.25
+"""Seconds between two looks, in memory, whether another gateway has changed something."""
 _AGAIN = "The configuration changed; try once more."
 
 Action: TypeAlias = Literal["start", "stop", "restart", "remove"]
@@ -73,6 +78,9 @@ class Managed:
         self._configured = _names(config)
         self._running: dict[str, StoredManaged] = {}
         """The running installed servers, and those being tried, by name."""
+        self._displaced: set[str] = set()
+        """Those whose name the configuration has, since this was said."""
+        self._changing = asyncio.Lock()
 
     @property
     def running(self) -> frozenset[str]:
@@ -85,6 +93,7 @@ class Managed:
         Servers that it forbids or replaces by name are dropped. Returns whether there is something to `restore`
         afterwards.
         """
+        self._displaced.clear()
         before = self._allowed, self._configured
         self._allowed, self._configured = config.allow_runtime_servers, _names(config)
         for name in [name for name in self.running if not self._allowed or name.lower() in self._configured]:
@@ -94,18 +103,41 @@ class Managed:
         return before != (self._allowed, self._configured)
 
     async def restore(self) -> None:
-        """Restore what ran when the gateway ended, or what a configuration had displaced. Connects to nothing."""
-        if not self._allowed:
-            return
-        for stored in await self._store.managed_servers():
+        """Run what should run: what ran when the gateway ended, what a configuration had displaced, what another
+        gateway has installed, and nothing that it has stopped or removed. Connects to nothing.
+        """
+        async with self._changing:
+            if self._allowed:
+                await self._restore(await self._store.managed_servers())
+
+    async def _restore(self, servers: Sequence[StoredManaged]) -> None:
+        wanted = {stored.name: stored.created_at for stored in servers if stored.running}
+        for running in list(self._running.values()):
+            if wanted.get(running.name) != running.created_at:
+                await self._withdraw(running)
+        for stored in servers:
             if not self._allowed:
                 return
             if stored.name.lower() in self._configured:
-                log.warning(
-                    "the installed server '%s' is not started: a configured server has the same name", stored.name
-                )
+                self._warn_of(stored.name)
             elif stored.running and stored.name not in self._running:
                 self._add(stored)
+
+    async def follow(self) -> None:
+        """Follow what other gateways with the same state install, stop and remove, until cancelled."""
+        known: int | None = None
+        while True:
+            version = self._store.managed_version()
+            if version is not None and version != known:
+                with suppress(Internal):  # the store does not answer: next time
+                    await self.restore()
+                    known = version
+            await asyncio.sleep(LOOK_EVERY)
+
+    def _warn_of(self, name: str) -> None:
+        if name not in self._displaced:
+            self._displaced.add(name)
+            log.warning("the installed server '%s' is not started: a configured server has the same name", name)
 
     def permit(self) -> None:
         """Raises Denied if the configuration does not allow installing servers."""
@@ -126,6 +158,12 @@ class Managed:
         Raises WicketError, and then nothing is stored.
         """
         config = await self.plan(request)
+        async with self._changing:
+            return await self._install(config, request, principal, start=start)
+
+    async def _install(
+        self, config: ServerConfig, request: InstallRequest, principal: Principal, *, start: bool
+    ) -> tuple[str, ...]:
         known = {record.name.lower() for record in await self._store.managed_servers()}
         if request.name.lower() in known | self._taken_names:
             raise BadArguments(f"Server '{request.name}' already exists.", hint="Use control_mcp_server to manage it.")
@@ -142,6 +180,10 @@ class Managed:
 
         Raises WicketError, and then nothing is stored.
         """
+        async with self._changing:
+            return await self._register(config, principal)
+
+    async def _register(self, config: ServerConfig, principal: Principal) -> tuple[str, ...]:
         self.permit()
         managed = await self._store.managed_servers()
         if config.name.lower() in {stored.name.lower() for stored in managed} | self._taken_names:
@@ -175,6 +217,10 @@ class Managed:
 
     async def control(self, name: str, action: Action) -> None:
         """Start, stop, restart or remove. Raises UnknownName, BadArguments, or Unavailable."""
+        async with self._changing:
+            await self._control(name, action)
+
+    async def _control(self, name: str, action: Action) -> None:
         self.permit()
         stored = await self._find(name)
         if action != "remove":

@@ -312,6 +312,10 @@ class ManagedStore(Protocol):
 
     async def managed_servers(self) -> Sequence[StoredManaged]: ...
 
+    def managed_version(self) -> int | None:
+        """As `KeyStore.keys_version`, for these servers."""
+        ...
+
 
 class HealthStore(Protocol):
     """Observations of servers: probes, and the calls of the audit."""

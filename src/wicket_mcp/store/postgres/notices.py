@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 LOOK_EVERY = 3.0
 GRACE = 15.0
 TRY_AGAIN = 0.5
-WATCHED = frozenset({"api_key", "listing", "pin", "standing_approval"})
+WATCHED = frozenset({"api_key", "listing", "managed_server", "pin", "standing_approval"})
 """The areas that are cached in memory."""
 
 
