@@ -111,9 +111,9 @@ class Managed:
                 await self._restore(await self._store.managed_servers())
 
     async def _restore(self, servers: Sequence[StoredManaged]) -> None:
-        wanted = {stored.name: stored.created_at for stored in servers if stored.running}
+        creation_times = {stored.name: stored.created_at for stored in servers if stored.running}
         for running in list(self._running.values()):
-            if wanted.get(running.name) != running.created_at:
+            if creation_times.get(running.name) != running.created_at:
                 await self._withdraw(running)
         for stored in servers:
             if not self._allowed:

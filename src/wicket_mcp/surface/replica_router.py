@@ -121,6 +121,25 @@ class ReplicaRouter:
             session.client.introduce(as_object(content[2]), as_text(content[3]))
         return _again(body, receive)
 
+    async def take_moved(
+        self,
+        scope: Scope,
+        headers: RequestHeaders,
+        body: JsonObject,
+        receive: Receive,
+        send: Send,
+        principal: Principal,
+        protocol: Protocol,
+    ) -> bool:
+        """Forward a request whose session was here until its body came, and has left since because we stop; whether
+        that was done.
+        """
+        number = headers.get(SESSION)
+        if number is None or self._sessions.find(number, principal, protocol) is not None:
+            return False
+        again = _again(encode(body), receive)
+        return await self.take_session(scope, headers, again, send, principal, protocol) is None
+
     async def end_session(self, number: str) -> None:
         """Record that the client has ended its session, so that no replica restores it. Raises Internal if the store
         does not answer.

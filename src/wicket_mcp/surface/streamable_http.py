@@ -154,6 +154,12 @@ class StreamableHttp:
         _check_page(headers)
         body = await self._read(headers, receive, principal)
         modern = self._era(body, headers)
+        if (
+            self._router is not None
+            and not modern
+            and await self._router.take_moved(scope, headers, body, receive, send, principal, protocol)
+        ):
+            return
         if "method" not in body:  # a legacy client's answer to a question of ours
             self._session(protocol, principal, headers).client.questions.receive(body)
             await send_json(send, 202, None)
