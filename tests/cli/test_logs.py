@@ -1,7 +1,9 @@
 """`wicket logs` and `wicket status`: what happened, found again by somebody else later."""
 
 import stat
+import time
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -10,6 +12,9 @@ from tests.conftest import OpenGateway, peer
 from wicket_mcp.codec import decode, encode
 from wicket_mcp.store.audit_file import line_of
 from wicket_mcp.store.model import CallRecord
+
+if TYPE_CHECKING:
+    from tests.peers.postgres import Postgres
 
 
 def configured(shell: Shell) -> None:
@@ -55,6 +60,34 @@ def test_records_are_followed_as_they_are_made(shell: Shell) -> None:
         terminal.wait_for("echo.echo")
         terminal.interrupt()
         assert terminal.finish().code == 0
+
+
+def test_a_record_that_another_gateway_writes_late_is_followed_too(shell: Shell, postgres: "Postgres") -> None:
+    psycopg = pytest.importorskip("psycopg")
+    address = postgres.database()
+    (shell.cwd / "wicket.toml").write_text(f'store = "{address}"\n')
+    shell.run("trust", ".")
+    assert shell.run("logs").code == 0
+    columns = "at, principal, server, tool, arguments_digest, outcome, duration_ms, result_bytes"
+    made = f"INSERT INTO audit ({columns}) VALUES (%s, 'ann', 'x', %s, '', 'ok', 1, 1)"  # noqa: S608  (our own words)
+
+    def make(connection: Any, tool: str) -> None:
+        connection.execute(made, (time.time(), tool))
+
+    with psycopg.connect(address) as quick, psycopg.connect(address) as slow:
+        make(quick, "first")
+        quick.commit()
+        with Terminal(shell, ("logs", "--follow"), 200) as terminal:
+            terminal.wait_for("x.first")
+            make(slow, "late")  # has the next position, and is not committed yet
+            make(quick, "second")
+            quick.commit()
+            terminal.wait_for("x.second")
+            slow.commit()
+            terminal.wait_for("x.late")
+            terminal.interrupt()
+            finished = terminal.finish()
+    assert (finished.code, finished.out.count("x.second")) == (0, 1)
 
 
 def test_top_shows_what_is_called_while_one_looks(shell: Shell) -> None:

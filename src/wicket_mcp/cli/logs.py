@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _LOOK_EVERY = 0.5
 _PAGE = 1000
+_AGAIN = 1000
+"""Positions that are read again each time: if several gateways write, an earlier one may be there later."""
 
 
 def logs(
@@ -85,14 +87,19 @@ async def _follow(store: "Store", query: "AuditQuery", seen: "list[CallRecord]",
 
     from wicket_mcp.store.model import AuditQuery
 
-    last = max((record.id for record in seen), default=0)
+    first = max((record.id for record in seen), default=0)
     if not seen:
-        last = max((record.id for record in await store.find_calls(AuditQuery(limit=1))), default=0)
+        first = max((record.id for record in await store.find_calls(AuditQuery(limit=1))), default=0)
+    last, printed = first, set[int]()
     while True:
-        page = replace(query, after=last, since=0.0, newest_first=False, limit=_PAGE)
+        after = max(first, last - _AGAIN)
+        page = replace(query, after=after, since=0.0, newest_first=False, limit=_AGAIN + _PAGE)
         for record in await store.find_calls(page):
-            last = record.id
-            _print(record, json=json)
+            if record.id not in printed:
+                printed.add(record.id)
+                last = max(last, record.id)
+                _print(record, json=json)
+        printed = {number for number in printed if number > last - _AGAIN}
         await asyncio.sleep(_LOOK_EVERY)
 
 
