@@ -90,7 +90,8 @@ async def _follow(store: "Store", query: "AuditQuery", seen: "list[CallRecord]",
     first = max((record.id for record in seen), default=0)
     if not seen:
         first = max((record.id for record in await store.find_calls(AuditQuery(limit=1))), default=0)
-    last, printed = first, set[int]()
+    last = first
+    printed: set[int] = set()
     while True:
         after = max(first, last - _AGAIN)
         page = replace(query, after=after, since=0.0, newest_first=False, limit=_AGAIN + _PAGE)
