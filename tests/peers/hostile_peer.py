@@ -58,9 +58,11 @@ class DetachedFamily(Echo):  # pyright: ignore[reportUntypedBaseClass]
 
 
 class TalksToNobody(Echo):  # pyright: ignore[reportUntypedBaseClass]
-    """Answers, and then has a thousand things to say that belong to no call."""
+    """Answers, and then has a thousand things to say that belong to no call; says SAYS also before it answers."""
 
     def on_call(self, number: Any, name: str, arguments: Message, meta: Message) -> None:
+        if "SAYS" in os.environ:
+            self.notify("notifications/message", {"level": "info", "data": {"text": os.environ["SAYS"]}})
         super().on_call(number, name, arguments, meta)
         if name == "echo":
             for line in range(1000):

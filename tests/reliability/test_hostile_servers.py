@@ -216,10 +216,8 @@ async def test_v26_what_is_said_to_nobody_fills_no_log(
     assert len(said) == SAID_A_MINUTE
 
 
-@pytest.mark.promise(
-    "V7", "Secrets in what a server says to nobody are masked in the log and in the audit, before it is cut."
-)
-async def test_v7_what_is_said_to_nobody_has_no_secret(
+@pytest.mark.promise("V7", "Secrets in log messages of servers are masked, for clients, in the log and in the audit.")
+async def test_v7_what_servers_say_in_messages_has_no_secret(
     open_gateway: OpenGateway, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     secret = "canary-" + "z" * 400
@@ -228,12 +226,14 @@ async def test_v7_what_is_said_to_nobody_has_no_secret(
     server = hostile("TalksToNobody")
     server["env"] = {**server.get("env", {}), "SAYS": "${SECRET_OF_MINE}"}
     async with open_gateway({"x": server}) as gateway:
-        await echo(gateway, "x")
+        client = person("ann")
+        assert await call(gateway, client, "x.echo", message="hi") == "hi"
         await gateway.call("x.pid")
         records = await gateway.store.find_calls(AuditQuery(server="x", limit=99))
     assert "info: ***" in {record.detail for record in records}
     assert "says (info): ***" in caplog.text
-    assert "canary" not in caplog.text + str(records)
+    assert {"text": "***"} in [params["data"] for params in client.heard]
+    assert "canary" not in caplog.text + str(records) + str(client.heard)
 
 
 @pytest.mark.promise("V26", "The status of servers names a server that is slowed down or cut off, with the reason.")

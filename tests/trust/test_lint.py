@@ -1,18 +1,22 @@
 """What is wrong with the text of servers: found where it is, and not where it is not."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.conftest import OpenGateway, peer
 from tests.trust.conftest import PROMPT, READ, SEND, TEMPLATE, Offer
 from wicket_mcp.codec import encode
+from wicket_mcp.config.model.server import ServerConfig
 from wicket_mcp.dialects.base import ToolCall
 from wicket_mcp.dialects.native import NATIVE
 from wicket_mcp.errors import Denied
 from wicket_mcp.model import LOCAL, JsonObject, Listing, Silent, Tool
+from wicket_mcp.store.open import open_store
 from wicket_mcp.trust.lint import Finding, Suspicion, lint, lint_name, lint_text, skeleton, suspect
 from wicket_mcp.trust.lint_patterns import WORDS
+from wicket_mcp.trust.pins import Pins, holds
 
 ATTACKS = {
     "hidden-characters": "Adds two numbers.\u200b\u2062",
@@ -88,6 +92,36 @@ def test_an_order_is_found_in_other_words_letters_and_languages(text: str) -> No
 @pytest.mark.parametrize("text", HONEST)
 def test_honest_advice_is_no_order(text: str) -> None:
     assert list(lint_text(text)) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "is_held"),
+    [
+        ({"command": "npx", "args": ("-y", "pkg@1.2.3")}, True),
+        ({"command": "npx", "args": ("-y", "pkg@1.2.3"), "added": "accept"}, False),
+        ({"command": "uvx", "args": ("pkg==1.2.3",), "added": "tell"}, False),
+        ({"command": "python", "args": ("server.py",)}, False),
+        ({"url": "https://mcp.example.com/"}, True),
+        ({"url": "http://127.0.0.1:9/"}, False),
+    ],
+)
+@pytest.mark.parametrize("id", ["read-secrets", "praise"])
+async def test_high_findings_are_blocked_for_code_of_others_and_the_rest_is_told(
+    id: str,  # noqa: A002
+    options: dict[str, Any],
+    is_held: bool,
+    tmp_path: Path,
+) -> None:
+    store = await open_store(tmp_path / "wicket.db")
+    try:
+        server, tool = ServerConfig(name="m", **options), Tool("m", "add", {"name": "add", "description": ATTACKS[id]})
+        review = Pins(store).review(server, "source", Listing("m", tools=(tool,)))
+    finally:
+        await store.close()
+    assert bool(review.held) == (is_held and id == "read-secrets")
+    assert holds(server) or not review.held, "what may be held has the layer that holds it"
+    (words,) = review.told
+    assert ("is held: its text has" if review.held else "is accepted, but its text has") in words
 
 
 async def test_what_a_server_says_of_itself_is_looked_at(offer: Offer, open_gateway: OpenGateway) -> None:

@@ -38,6 +38,7 @@ from wicket_mcp.model import (
     as_text,
 )
 from wicket_mcp.request import Request, Result, Span
+from wicket_mcp.telemetry.redact import mask_strings
 from wicket_mcp.upstream.connection import NO_CALLBACKS, Callbacks
 from wicket_mcp.upstream.pool import Pool
 
@@ -274,8 +275,10 @@ class _Reporter:
             self._span.progress = params
             if self._token is not None:
                 self._caller.notify(method, {**params, "progressToken": self._token})
-        elif method != "notifications/message" or is_wanted(as_text(params.get("level")), self._caller.log_level):
+        elif method != "notifications/message":
             self._caller.notify(method, params)
+        elif is_wanted(as_text(params.get("level")), self._caller.log_level):
+            self._caller.notify(method, mask_strings(params))
 
     async def ask(self, method: str, params: JsonObject) -> JsonObject:
         return await ask(self._caller, self._server, method, params)

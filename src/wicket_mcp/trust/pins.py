@@ -171,10 +171,6 @@ class Pins:
         digests[pin.digest] = pin
 
 
-_WORTH_TELLING: dict[Change, tuple[str, ...]] = {"hold": ("medium",), "tell": ("high", "medium"), "accept": ("high",)}
-"""How severe a finding must be to be logged. Held entries are logged anyway."""
-
-
 def _review(
     server: ServerConfig,
     source: str,
@@ -201,14 +197,14 @@ def _review(
         wrong = doubt.words if doubt is not None and doubt.severity == "high" else ""
         change = Held(server.name, *entry, digest, body, pinned, wrong)
         is_news = known is not None and entry[0] != "resource"
-        if policy == "hold" and (is_news or wrong):
+        if (policy == "hold" and is_news) or (wrong and _blocks(server, added=pinned is None)):
             held[key] = change
             messages.append(f"{entry[0]} '{change.key}' is held: {change.words}")
             continue
         pins.append(_pin(server.name, source, entry, body, FIRST_SIGHT if known is None else ACCEPTED))
         if is_news and policy == "tell":
             messages.append(f"{entry[0]} '{change.key}' is accepted: {change.words}")
-        elif doubt is not None and doubt.severity in _WORTH_TELLING[policy]:
+        elif doubt is not None:
             messages.append(f"{entry[0]} '{change.key}' is accepted, but {doubt.words}; see: wicket lint {server.name}")
     doubt = suspect(listing.server_info, "server")
     if doubt is not None and doubt.severity == "high":
@@ -246,7 +242,13 @@ def policy_for(server: ServerConfig, *, added: bool) -> Change:
 
 def holds(server: ServerConfig) -> bool:
     """Whether entries of this server may be held."""
-    return "hold" in (policy_for(server, added=False), policy_for(server, added=True))
+    return _blocks(server, added=False) or _blocks(server, added=True)
+
+
+def _blocks(server: ServerConfig, *, added: bool) -> bool:
+    """Whether a definition with a problem of high severity is held: also one of a package whose version is fixed."""
+    chosen = server.added if added else server.changed
+    return policy_for(server, added=added) == "hold" or (not chosen and package_of(server) is not None)
 
 
 def is_remote(server: ServerConfig) -> bool:
