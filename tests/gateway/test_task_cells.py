@@ -1,5 +1,6 @@
 """Every step of a task in the four cells of eras: made, polled, asked, cancelled, expired; and its errors."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,6 +16,8 @@ from tests.gateway.test_unknown_fields import Client
 from tests.peers.counting_servers import KeepsTasks
 from wicket_mcp.app import Gateway
 from wicket_mcp.extensions import TASKS
+from wicket_mcp.model import LOCAL
+from wicket_mcp.surface.protocol import Request, modern_caller
 
 SERVERS: dict[str, Server] = {"modern": MODERN, "legacy": LEGACY}
 ASKS = {"modern": "confirm_delete", "legacy": "ask_job"}
@@ -293,6 +296,24 @@ async def test_a_task_outlives_a_connection_to_its_server(open_gateway: OpenGate
         number = (await at.call("x__job"))["taskId"]
         assert (await at.settle(number, "completed"))["result"]["content"][0]["text"] == "done"
         assert server.executed == ["job"] * 3
+
+
+async def test_who_listens_hears_of_a_task_after_its_server_could_not_be_reached(open_gateway: OpenGateway) -> None:
+    async with KeepsTasks() as server, house(open_gateway, {"x": {"url": server.url}}, "flat") as at:
+        server.finish.set()
+        server.lose = 1
+        number = at.gateway.verbs.task_ids.seal("x", "t", LOCAL)
+        protocol = at.gateway.protocol("flat")
+        heard: asyncio.Queue[Any] = asyncio.Queue()
+        meta = {**META, CAPABILITIES: ABLE}
+        caller = modern_caller(LOCAL, "s", heard.put_nowait, meta)
+        params = {"notifications": {"taskIds": [number]}, "_meta": meta}
+        request = Request(7, "subscriptions/listen", params, caller, modern=True)
+        listening = asyncio.ensure_future(protocol.answer(request))
+        assert (await heard.get())["params"]["notifications"] == {"taskIds": [number]}
+        assert (await heard.get())["params"]["status"] == "completed"
+        protocol.closing.set()
+        await listening
 
 
 @shows("tasks", "a question is asked once", clients="legacy", servers="modern with tasks")

@@ -19,8 +19,9 @@ from wicket_mcp.errors import (
     INVALID_PARAMS,
     MISSING_CLIENT_CAPABILITY,
     Crashed,
-    RateLimited,
+    Overloaded,
     Refused,
+    TimedOut,
     Unavailable,
     UnknownName,
     WicketError,
@@ -261,7 +262,7 @@ async def _watch(
         try:
             task = await _find(protocol, about, caller)
             state = _task_detail(protocol, task) if task is not None else await _poll(protocol, about, caller)
-        except (Unavailable, RateLimited):
+        except (Unavailable, Crashed, TimedOut, Overloaded):  # the task continues without us
             await asyncio.sleep(POLL_MS / 1000)
             continue
         except (RpcProblem, WicketError):
