@@ -316,6 +316,25 @@ async def test_who_listens_hears_of_a_task_after_its_server_could_not_be_reached
         await listening
 
 
+@shows("tasks", "list after a restart of Wicket", clients="legacy", servers="legacy without tasks")
+async def test_a_legacy_client_finds_its_tasks_from_before_a_restart_in_the_list(open_gateway: OpenGateway) -> None:
+    async with house(open_gateway, {"x": peer("Echo")}, "flat") as at:
+        client, _ = await shake_hands(at)
+        calls: list[dict[str, Any]] = [{"name": "x__echo", "arguments": {"message": "a"}}, {"name": "x__slow"}]
+        made = [(await client.ask("tools/call", {**call, "task": {}}))["task"]["taskId"] for call in calls]
+        assert (await client.ask("tasks/result", {"taskId": made[0]}))["content"][0]["text"] == "a"
+    async with house(open_gateway, {"x": peer("Echo")}, "flat") as at:
+        client, _ = await shake_hands(at)
+        made.append((await client.ask("tools/call", {**calls[0], "task": {}}))["task"]["taskId"])
+        assert (await client.ask("tasks/result", {"taskId": made[2]}))["content"][0]["text"] == "a"
+        listed = (await client.ask("tasks/list", {}))["tasks"]
+        assert [task["taskId"] for task in listed] == made
+        assert [task["status"] for task in listed] == ["completed", "failed", "completed"]
+        assert "restarted while this task ran" in listed[1]["statusMessage"]
+        result = await client.ask("tasks/result", {"taskId": listed[0]["taskId"]})
+        assert result["content"][0]["text"] == "a"
+
+
 @shows("tasks", "a question is asked once", clients="legacy", servers="modern with tasks")
 async def test_a_question_that_a_server_shows_too_long_is_asked_once(tmp_path: Path) -> None:
     async with legacy_client(tmp_path, MODERN) as client:

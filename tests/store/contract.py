@@ -123,6 +123,19 @@ class TestResults:
         assert await store.load_result("r1", LOCAL) is None
         assert await store.load_result("r2", ANN) is None
 
+    async def test_results_of_a_tool_are_listed_oldest_first(self, store: Store) -> None:
+        later = time.time() + 60
+        for number, principal, tool, expires in (
+            ("r1", "ann", "x.echo", later),
+            ("r2", "ann", "x.echo", time.time() - 1),
+            ("r3", "bob", "x.echo", later),
+            ("r4", "ann", "x.other", later),
+            ("r0", "ann", "x.echo", later),
+        ):
+            await store.save_result(StoredResult(number, principal, tool, b"", expires), 100)
+        assert await store.list_results("x.echo", ANN) == ["r1", "r0"]
+        assert await store.list_results("x.none", ANN) == []
+
     async def test_an_expired_result_is_gone(self, store: Store) -> None:
         await store.save_result(StoredResult("r1", "ann", "x.echo", b"", time.time() - 1), 100)
         assert await store.load_result("r1", ANN) is None

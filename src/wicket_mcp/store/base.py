@@ -66,6 +66,10 @@ class ResultStore(Protocol):
         """The result, or None if it is unknown, expired, or another principal's, without telling these apart."""
         ...
 
+    async def list_results(self, tool: str, principal: Principal) -> list[str]:
+        """The ids of the principal's results of a tool that have not expired, oldest first."""
+        ...
+
 
 class AuditStore(Protocol):
     """Who called what, with what outcome."""

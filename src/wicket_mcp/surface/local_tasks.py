@@ -35,6 +35,7 @@ LONGEST_TTL = 24 * 3600.0
 PROMOTE_AFTER = 5.0  # seconds
 POLL_MS = 1000  # how often a client should poll
 
+KIND = "wicket.task"  # what the store calls them
 STAGES = ("ended", "followed", "begun")
 """A task is stored once at each stage, because stored entries never change; the first stage found counts."""
 
@@ -133,6 +134,8 @@ class LocalTasks:
         """Seconds for which a task is kept if its client does not say how long."""
         self.elsewhere: Elsewhere | None = None
         self._tasks: dict[str, LocalTask] = {}
+        self._recalled: set[str] = set()
+        """The principals whose tasks from before a restart are known."""
         self._running = Tasks()
 
     def __len__(self) -> int:
@@ -169,8 +172,19 @@ class LocalTasks:
         return task if task is not None and task.principal.name == principal.name else None
 
     def of(self, principal: Principal) -> list[LocalTask]:
-        """The principal's tasks, oldest first."""
-        return [task for task in self._tasks.values() if task.principal.name == principal.name]
+        """The principal's tasks that are known here, oldest first."""
+        own = (task for task in self._tasks.values() if task.principal.name == principal.name)
+        return sorted(own, key=lambda task: task.created_at)
+
+    async def recall(self, principal: Principal) -> None:
+        """Know the principal's tasks from before a restart. With other gateways, they may be theirs."""
+        if self._store is None or self.elsewhere is not None or principal.name in self._recalled:
+            return
+        self._recalled.add(principal.name)
+        ids = await self._store.list_results(KIND, principal)
+        numbers = list(dict.fromkeys(text.split(" ")[1] for text in ids))
+        for number in numbers[-MAX_PER_PRINCIPAL:]:
+            await self.find(number, principal)
 
     def cancel(self, task: LocalTask) -> None:
         """Cancel a task; one that has ended stays as it is."""
@@ -228,7 +242,7 @@ class LocalTasks:
             "task": task.followed.created,
         }
         until = task.created_at.timestamp() + task.ttl
-        stored = StoredResult(f"task {task.id} {stage}", task.principal.name, "wicket.task", encode(record), until)
+        stored = StoredResult(f"task {task.id} {stage}", task.principal.name, KIND, encode(record), until)
         try:
             await self._store.save_result(stored, MAX_BYTES)
         except Internal as problem:

@@ -229,8 +229,12 @@ def _outcome(error: JsonObject | None, result: JsonObject | None, related: JsonO
 
 async def list_tasks(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
     """Legacy: the principal's tasks, oldest first."""
-    own = [_legacy(protocol, task) for task in protocol.tasks.of(caller.principal)]
-    return build_page(request, "tasks", own, "taskId", LIST_PAGE)
+    await protocol.tasks.recall(caller.principal)
+    own = protocol.tasks.of(caller.principal)
+    for task in own:
+        if task.work is None and not task.ended:
+            _take_up(protocol, caller, task)
+    return build_page(request, "tasks", [_legacy(protocol, task) for task in own], "taskId", LIST_PAGE)
 
 
 async def listen(protocol: "Protocol", request: "Request", caller: Caller, ids: list[str]) -> None:

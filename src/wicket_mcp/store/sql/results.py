@@ -29,6 +29,10 @@ class SqlResults(Part):
         row = await self._row(text, result_id, principal.name, steady_time())
         return StoredResult(*row) if row else None
 
+    async def list_results(self, tool: str, principal: Principal) -> list[str]:
+        text = "SELECT id FROM result WHERE tool = ? AND principal = ? AND expires_at >= ? ORDER BY rowid"
+        return [row[0] for row in await self._rows(text, tool, principal.name, steady_time())]
+
 
 def _leaving(rows: list[tuple[int, str, int]], coming: StoredResult, surplus: int) -> list[int]:
     """Which results (number, principal, size; oldest first) to drop: always the oldest of the principal with the
