@@ -45,6 +45,19 @@ async def test_f2_who_was_still_starting_is_there_at_the_next_question(open_gate
         assert hits[0].tool.key == "late.echo"
 
 
+@pytest.mark.promise("F2", "At every moment a new server is named as starting or its tools are found.")
+async def test_f2_a_server_is_named_as_starting_until_its_tools_are_there(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"late": peer("SlowStart", env={"SLOW_START": "1"})}) as gateway:
+        catalogue = gateway.catalogue
+        catalogue.patience = 0.01
+        assert await gateway.search("echo the message") == ()
+        renewal = asyncio.create_task(catalogue.renew("late"))
+        while not renewal.done():
+            assert "late" in catalogue.failures or "late" in catalogue.now.listings
+            await asyncio.sleep(0)
+        assert "late" in catalogue.now.listings
+
+
 class Late(InModernEra):
     """Lists its tools when it is let, and tells when it has."""
 

@@ -412,9 +412,6 @@ class Catalogue:
             return True
         if self._has_changed(server, identity):
             return False
-        self.failures.pop(server, None)
-        self.unauthenticated.pop(server, None)
-        self._forget_retries(server)
         for entry in listing.rejected[:LOGGED_REJECTIONS]:
             log.warning("server '%s': '%s' was left out: %s", server, entry.name, entry.reason)
         if (more := len(listing.rejected) - LOGGED_REJECTIONS) > 0:
@@ -425,6 +422,10 @@ class Catalogue:
         reviewed = await self._review(listing)
         if self._has_changed(server, identity):
             return False
+        # Only now, with its tools: a search in between would neither find them nor name the server as starting.
+        self.failures.pop(server, None)
+        self.unauthenticated.pop(server, None)
+        self._forget_retries(server)
         self._publish({**self.now.listings, server: reviewed})
         await self._keep(listing)
         return True
