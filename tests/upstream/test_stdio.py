@@ -47,6 +47,14 @@ open(sys.argv[1]).read()
 os._exit(3)
 """
 
+TIDIES_UP = """
+import pathlib, sys, time
+sys.stdin.read()
+sys.stdout.close()
+time.sleep(0.2)
+pathlib.Path(sys.argv[1]).touch()
+"""
+
 FLOODS = """
 import sys
 sys.stdin.readline()
@@ -131,3 +139,14 @@ async def test_a_call_to_a_child_that_is_exiting_says_with_which_code(
         await asyncio.to_thread(gate.write_text, "exit")
         with pytest.raises(NotSent, match="exited with code 3"):
             await request
+
+
+async def test_a_child_that_is_stopped_has_time_to_tidy_up(
+    host: RecordingHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`podman run --rm` removes its container after the server in it has closed its output."""
+    monkeypatch.setattr(stdio, "EXIT_REASON_GRACE", 0.0)
+    monkeypatch.setattr(stdio, "EXIT_GRACE", 60.0)
+    async with child(TIDIES_UP, str(tmp_path / "tidy"), host=host):
+        pass
+    assert (tmp_path / "tidy").exists()

@@ -276,7 +276,7 @@ class StdioConnection(Versioned, asyncio.SubprocessProtocol):
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         # Normally it exits soon, and the exit gives the reason. If not, it can no longer read or answer.
-        if fd in (0, 1) and self._exit_timer is None:
+        if fd in (0, 1) and self._exit_timer is None and not self._closing:
             reason = f"Server '{self._server}' closed its {('input', 'output')[fd]}; it was stopped."
             self._exit_timer = asyncio.get_running_loop().call_later(EXIT_REASON_GRACE, self._abort, reason)
 
