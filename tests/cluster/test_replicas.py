@@ -55,13 +55,16 @@ class Legacy:
 
 
 async def test_a_session_lives_everywhere_and_outlives_its_replica(postgres: Postgres, tmp_path: Path) -> None:
-    async with house(tmp_path, postgres.database()) as (house_, http):
+    options = '[http]\nmax_body = "100KiB"\n'
+    async with house(tmp_path, postgres.database(), options=options) as (house_, http):
         first, second, third = house_.replicas
         client = Legacy(http)
         await client.ask(first, "initialize", HELLO)
         assert [await client.echo(replica, replica.address) for replica in house_.replicas] == [
             replica.address for replica in house_.replicas
         ]
+        for replica in house_.replicas:
+            assert (await client.ask(replica, "ping", {"padding": "x" * 200_000}))[0] == 413
         await first.kill()
         assert [await client.echo(replica, "still here") for replica in (second, third)] == ["still here"] * 2
         await third.stop()

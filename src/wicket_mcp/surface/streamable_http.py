@@ -136,6 +136,8 @@ class StreamableHttp:
             await send_json(send, 403, error_response(problem.number, problem), challenge)
         except HttpProblem as problem:
             await send_json(send, problem.status, error_response(problem.number, problem))
+        except BodyTooLarge as problem:
+            await send_json(send, 413, error_response(None, RpcProblem(INVALID_REQUEST, problem.message)))
         except Overloaded as problem:
             await send_json(send, 429, error_response(None, RpcProblem(INVALID_REQUEST, str(problem))))
         except Disconnected:
@@ -249,8 +251,6 @@ class StreamableHttp:
                     message = await decode_off_loop(data, strict=True, most=MAX_VALUES)
         except Overloaded as problem:
             raise HttpProblem(429, INVALID_REQUEST, str(problem)) from None
-        except BodyTooLarge as problem:
-            raise HttpProblem(413, INVALID_REQUEST, problem.message) from None
         except ValueError as problem:
             raise HttpProblem(400, PARSE_ERROR, f"Not JSON: {problem}") from None
         try:
