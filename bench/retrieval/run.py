@@ -16,8 +16,11 @@ from retrieval.rankers import ALL, LEXICAL
 from retrieval.sets import OWN, ROOT, Labelled, catalogue, names
 from wicket_mcp.codec import decode, encode
 
-WANTED = 75.2
+WANTED = 77.0
 SLACK = 1.0
+OWN_REPORT, OWN_RECALL, OWN_PARAPHRASE = "requests_report", 80.0, 50.0
+"""Our own queries that were never tuned on, and the recall@5 wanted on all of them and on the paraphrases."""
+INSTEAD = "wicket+minilm"
 _NEEDED = ("bm25s", "fastmcp", "sklearn", "wordllama")
 _COSTS = {"ms_p50": "ms a query, median", "build_s": "seconds to build", "mb": "MB of memory added"}
 _NOT_IN_MEAN = ("scale_7625", *(f"{own}_{split}" for own in OWN for split in ("dev", "report")))
@@ -129,6 +132,16 @@ def judge(facts: list[dict[str, Any]]) -> list[Verdict]:
     averages = means(facts)
     if (got := averages.get("wicket")) is not None:
         verdicts.append(Verdict(f"wicket: mean nDCG@10 at least {WANTED}", f"{got:.2f}", got >= WANTED))
+    own = {row["ranker"]: row for row in facts if row["set"] == OWN_REPORT}
+    if "wicket" in own:
+        recall, paraphrase = own["wicket"]["R@5"], own["wicket"]["kinds"]["paraphrase"]
+        target = f"wicket: recall@5 at least {OWN_RECALL} on {OWN_REPORT}, {OWN_PARAPHRASE} on its paraphrases"
+        met = recall >= OWN_RECALL and paraphrase >= OWN_PARAPHRASE
+        verdicts.append(Verdict(target, f"{recall:.1f} and {paraphrase:.1f}", met))
+        if INSTEAD in own:
+            other = own[INSTEAD]["R@5"]
+            target = f"wicket: recall@5 on {OWN_REPORT} at least that of {INSTEAD}"
+            verdicts.append(Verdict(target, f"{recall:.1f} and {other:.1f}", recall >= other))
     lexical: dict[str, float] = {}
     for row in facts:
         if row["ranker"] in LEXICAL:

@@ -17,8 +17,8 @@ from retrieval.shelf import fill
 from wicket_mcp import search
 from wicket_mcp.codec import decode
 
-SIZES = {2000: 2.0, 10000: 5.0}
-"""Tools, and the milliseconds that half of the queries may take."""
+SIZES = {2000: (3.0, 10.0), 10000: (5.0, 15.0)}
+"""Tools, and the milliseconds that half of the queries, and nineteen of twenty, may take."""
 INSTALL = 80.0
 LOAD = 150.0
 """Milliseconds from nothing to an index of the smaller size that can be asked, numpy included."""
@@ -73,10 +73,10 @@ def total(facts: dict[str, Any]) -> float:
 def judge(facts: dict[str, Any]) -> list[Verdict]:
     ready = total(facts)
     verdicts = [Verdict(f"ready for a query in {LOAD:.0f} ms", f"{ready:.0f} ms", ready <= LOAD)]
-    for size, most in SIZES.items():
-        took = facts[f"query {size}"]["p50"]
-        target = f"half of the queries at {size:,} tools in {most:.0f} ms"
-        verdicts.append(Verdict(target, f"{took:.2f} ms", took <= most))
+    for size, (half, most) in SIZES.items():
+        p50, p95 = facts[f"query {size}"]["p50"], facts[f"query {size}"]["p95"]
+        target = f"half of the queries at {size:,} tools in {half:.0f} ms, nineteen of twenty in {most:.0f} ms"
+        verdicts.append(Verdict(target, f"{p50:.2f} and {p95:.2f} ms", p50 <= half and p95 <= most))
     size = install_size()
     verdicts.append(Verdict(f"at most {INSTALL:.0f} MB installed for search", f"{size:.0f} MB", size <= INSTALL))
     return verdicts

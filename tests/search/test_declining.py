@@ -26,6 +26,7 @@ def some(listings: list[Listing], *servers: str) -> SearchIndex:
         ("a list on booking.com", ["booking.com"]),
         ("grab every page and segment the follow ups", []),
         ("ship it by UPS", ["UPS"]),
+        ("a user of AWS IAM", ["AWS", "IAM"]),
     ],
 )
 def test_products_are_known_by_name_and_common_words_by_their_capital(query: str, named: list[str]) -> None:
