@@ -45,7 +45,7 @@ def _toml(value: Any) -> str:
 def test_a_change_is_listed_refused_and_approved(mail: Shell) -> None:
     refused = mail.run("call", "m.send", "to=ann")
     assert (refused.code, "its description changed (27 to 19 characters)" in refused.err) == (1, True)
-    assert "wicket approve m.send" in refused.err
+    assert refused.err.endswith(": wicket approve m.send\n"), "the command can be copied whole"
     rows = {(row["name"], row["state"].partition(":")[0], row["by"]) for row in mail.run("pins", "--json").json}
     assert rows >= {("m.send", "approved", "first sight"), ("m.send", "held", "")}
     assert [row["name"] for row in mail.run("approve", "--json").json] == ["m.send"]
@@ -69,8 +69,9 @@ def test_a_terminal_is_shown_a_call_before_it_is_asked(mail: Shell) -> None:
     mail.run("approve", "m.send")
     config = mail.home / ".config/wicket/wicket.toml"
     config.write_text(f'{config.read_text()}[[policy]]\naction = "ask"\ntool = "send"\n')
-    assert mail.run("call", "m.send", "to=eve").code == 1
+    told = mail.type("call", "m.send", "to=eve", answers=[])
     (waiting,) = mail.run("approve", "--json").json
+    assert told.out.endswith(f" wicket approve {waiting['name']}\n"), "the command can be copied whole"
     refused = mail.type("approve", waiting["name"], answers=[("Approve it?", "n\r")])
     assert (refused.code, '"to": "eve"' in refused.out, "Nothing was approved" in refused.out) == (1, True, True)
     assert mail.run("call", "m.send", "to=eve").code == 1

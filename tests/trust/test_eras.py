@@ -91,7 +91,7 @@ async def test_a_server_that_asks_for_more_needs_no_second_approval(
             else:
                 refused = (await _post(raw, "call_tool", call, _meta={**META, **able}))["result"]
                 (question,) = await gateway.store.approvals(0)
-                assert f"wicket approve {question.id}; then make the same call again" in str(refused)
+                assert f"make the same call again. To approve it: wicket approve {question.id}" in str(refused)
                 await gateway.store.approve(question.id, "ann", 0)
                 begun = (await _post(raw, "call_tool", call))["result"]
             assert begun["inputRequests"]["colour"]["params"]["message"] == "Which colour?"

@@ -258,8 +258,8 @@ async def test_a_script_whose_client_cannot_ask_is_run_again_after_the_approval(
     async with open_gateway({"m": offer(SEND, READ)}, policy=[{"action": "ask", "tool": "send"}]) as gateway:
         refused = await gateway.verbs.run(Script(source, "python"), Silent())
         (question,) = await gateway.store.approvals(0)
-        words = f"wicket approve {question.id}; then run the script again (its earlier calls are made again)"
-        assert words in refused.explain()
+        words = "run the script again (its earlier calls are made again). To approve it: wicket approve "
+        assert f"{words}{question.id}" in refused.explain()
         await gateway.store.approve(question.id, "bob", 0)
         outcome = await gateway.verbs.run(Script(source, "python"), Silent())
         assert (outcome.explain(), outcome.value) == ("", ["it ran", "it ran"])

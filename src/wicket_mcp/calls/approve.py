@@ -246,7 +246,7 @@ async def _wait_for_a_person(
     again = "run the script again (its earlier calls are made again)" if in_script else "make the same call again"
     return Denied(
         f"'{question.server}.{question.tool}' was not called: {decision.words} requires a person's approval.{why}",
-        hint=f"Somebody at the gateway can run: wicket approve {number}; then {again}.",
+        hint=f"Once somebody at the gateway has approved it, {again}. To approve it: wicket approve {number}",
     )
 
 

@@ -85,4 +85,4 @@ async def _settle(catalogue: Catalogue, change: Held, request: Request) -> None:
             await catalogue.approve(change, approver)
             request.span.rule += f", approved by {approver}"
             return
-    raise Denied(f"'{change.key}' is held and was not called: {change.words}.", hint=f"{change.remedy}.")
+    raise Denied(f"'{change.key}' is held and was not called: {change.words}.", hint=change.remedy)
