@@ -157,3 +157,19 @@ def test_another_gateway_is_told_who_may_hear_it() -> None:
     assert read_announcement(sent, (), from_gateway=True) == ("ann", SAID)
     assert read_announcement(SAID, (), from_gateway=True)[0] is None, "one that says nothing is not believed"
     assert read_announcement(sent, (), from_gateway=False) == ("", sent), "a server cannot choose its audience"
+
+
+@shows("any", "methods, over pipes", clients="legacy", servers="both")
+@pytest.mark.parametrize("server", ERAS)
+async def test_a_legacy_client_uses_a_method_of_an_unknown_extension(tmp_path: Path, server: str) -> None:
+    servers = {name: extended(server, name) for name in ("one", "two")}
+    command = await Command.start(tmp_path, servers, "--no-daemon")
+    await greet(command, "legacy")
+    params = {"name": "two.seen", "amount": {"deep": [1, None]}, "_meta": {"com.example/mark": 1}}
+    result = (await command.ask("com.example/tally/add", params))["result"]
+    assert (result["server"], result["method"], result["vendor"]) == ("two", "com.example/tally/add", {"kept": 1})
+    assert (result["params"]["name"], result["params"]["amount"]) == ("seen", params["amount"])
+    assert result["params"]["_meta"]["com.example/mark"] == 1
+    assert "resultType" not in result
+    assert (await command.ask("com.example/tally/add", {}))["error"]["code"] == -32601
+    assert await command.finish() == 0
