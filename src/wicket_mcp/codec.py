@@ -135,6 +135,15 @@ def encode(value: Any) -> bytes:
         return json.dumps(value, separators=(",", ":")).encode("ascii")  # noqa: TID251
 
 
+def encode_whole(value: Any) -> bytes:
+    """Serialise to UTF-8 with "?" in place of lone surrogates, for readers that know whole characters only."""
+    try:
+        return _encoder.encode(value)
+    except UnicodeEncodeError:
+        text = json.dumps(msgspec.to_builtins(value), ensure_ascii=False, separators=(",", ":"))  # noqa: TID251
+        return text.encode("utf-8", "replace")
+
+
 def digest(encoded: bytes) -> tuple[str, int]:
     """What the audit stores instead of the arguments: a digest and their length."""
     return hashlib.blake2b(encoded, digest_size=8).hexdigest(), len(encoded)

@@ -210,6 +210,10 @@ class TestLargeResults:
         passed = await use(gateway, "call_tool", other, name="x.echo", arguments={"message": {"$result": handle}})
         assert "no stored result" in text_of(passed)
 
+    async def test_half_a_character_in_a_pattern_finds_nothing(self, gateway: Gateway) -> None:
+        handle, _ = await self.stored(gateway)
+        assert "No lines" in text_of(await use(gateway, "read_result", id=handle, grep="row \ud800"))
+
     async def test_a_pattern_that_would_backtrack_for_ever_ends(self, gateway: Gateway) -> None:
         handle, _ = await self.stored(gateway)
         result = await use(gateway, "read_result", id=handle, grep="(a|a?)+" * 10 + "$")

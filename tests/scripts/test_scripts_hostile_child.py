@@ -14,7 +14,9 @@ import pytest
 from scripts_world import API, World, family, run
 
 from wicket_mcp.config.model.scripts import Limits
+from wicket_mcp.model import Json, JsonObject
 from wicket_mcp.scripts import Outcome, Scripts
+from wicket_mcp.scripts.calls import CallKind
 from wicket_mcp.scripts.child import Child, End
 from wicket_mcp.scripts.limits import MIB
 from wicket_mcp.scripts.session import Session
@@ -279,3 +281,29 @@ async def test_processor_time_of_orphans_is_counted(keeper: subprocess.Popen[str
 async def test_the_engine_serves_the_next_script_after_a_crash(scripts: Scripts) -> None:
     outcome = await run(scripts, "lua", "return string.rep('x', 10)")
     assert outcome.value == "x" * 10
+
+
+class HalfCharacters(World):
+    """Answers every call with half of a surrogate pair."""
+
+    def _answer(self, kind: CallKind, name: str, arguments: JsonObject) -> Json:
+        return {"sum": "half \ud800"}
+
+
+@pytest.mark.parametrize(
+    ("language", "source", "outcome_state"),
+    [
+        ("python", "return '\ud800'", "done"),
+        ("python", "return (await calculator.add(a=1, b=2))['sum']", "done"),
+        ("javascript", "return '\ud800'", "done"),
+        ("javascript", "throw new Error('\\ud800')", "error"),
+        ("javascript", "return (await calculator.add({a: 1, b: 2})).sum", "done"),
+        ("lua", "return '\ud800'", "done"),
+        ("lua", "return calculator.add({a = 1, b = 2})", "done"),
+    ],
+)
+async def test_half_a_character_ends_no_process(
+    scripts: Scripts, language: str, source: str, outcome_state: str
+) -> None:
+    outcome = await run(scripts, language, source, HalfCharacters())
+    assert outcome.state == outcome_state, outcome.problem

@@ -278,6 +278,8 @@ def _slice(value: Any, grep: str, offset: int, limit: int | None, max_chars: int
         selected = [encode(item).decode() for item in items[first:last]]
     else:
         text = value if isinstance(value, str) else pretty(value)
+        if grep:  # which can be done in whole characters only
+            text = _whole(text)
         lines, unit = text.splitlines() or [""], "lines"
         if grep:
             lines, unit = _matching(lines, grep), f"lines matching {grep!r}"
@@ -301,7 +303,16 @@ def _matching(lines: list[str], pattern: str) -> list[str]:
     re2: Any = import_module("re2")  # loaded for the first search with a pattern, not at start
 
     try:
-        expression = re2.compile(pattern)
+        options = re2.Options()
+        options.log_errors = False  # it would write the pattern to stderr as it is
+        expression = re2.compile(_whole(pattern), options)
     except re2.error as problem:
-        raise BadArguments(f"The pattern {pattern!r} cannot be used: {problem}.", hint="It is RE2 syntax.") from None
+        reason: Any = problem.args[0]
+        reason = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else reason
+        raise BadArguments(f"The pattern {pattern!r} cannot be used: {reason}.", hint="It is RE2 syntax.") from None
     return [f"{number}: {line}" for number, line in enumerate(lines, 1) if expression.search(line)]
+
+
+def _whole(text: str) -> str:
+    """The text with replacement characters for halves of surrogate pairs."""
+    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from wicket_mcp.codec import decode
 from wicket_mcp.scripts import line_marks, typescript
 from wicket_mcp.scripts.frames import CALLS, PRINTED, REPLIES, Channel
 from wicket_mcp.scripts.replay import Diverged, ReplayChannel
@@ -89,7 +90,7 @@ class _Script:
         if status == "done":
             report_value(self._channel, _utf8(payload))
             return
-        report = msgspec.json.decode(payload)
+        report = decode(payload)
         line, column = self._place(report.pop("stack", "") or "")
         raise Failure(report["kind"], report["message"], line=line, column=column)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from wicket_mcp.codec import decode
 from wicket_mcp.scripts.frames import CALLS, PRINTED, REPLIES, Channel
 from wicket_mcp.scripts.worker import Failure, Job, optional, report_value
 
@@ -74,7 +75,7 @@ def run(job: Job, channel: Channel) -> None:
     if status == b"done":
         report_value(channel, payload)
     else:
-        report = msgspec.json.decode(payload)
+        report = decode(payload)
         used: Any = lua.get_memory_used()
         if report["message"] == _UNSHOWN and used is not None and used > job.memory * _NEARLY_ALL:
             raise Failure("memory", "not enough memory")  # not even for the message

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from pydantic_monty import FunctionSnapshot, FutureSnapshot, MontyComplete, NameLookupSnapshot
 from pydantic_monty._binary import find_monty_binary
 
+from wicket_mcp.codec import decode, encode_whole
 from wicket_mcp.scripts import access, jail, line_marks, modules, mounts
 from wicket_mcp.scripts.checking import Checker
 from wicket_mcp.scripts.engine_words import in_plain_words
@@ -278,7 +279,11 @@ class _Script:
         kind, payload = self._channel.receive()
         if kind != REPLIES:
             os._exit(1)
-        for number, ok, value in msgspec.json.decode(payload):
+        try:
+            replies = msgspec.json.decode(payload)
+        except msgspec.DecodeError:  # a server's text has half of a character, which the engine could not hold either
+            replies = msgspec.json.decode(encode_whole(decode(payload)))
+        for number, ok, value in replies:
             engines = self._waiting.pop(number, None)
             if engines is None:
                 continue

@@ -10,11 +10,10 @@ import signal
 import time
 from typing import Any, cast
 
-import msgspec
 from msgspec.structs import replace
 
 from wicket_mcp.budget import MAX_VALUES
-from wicket_mcp.codec import LARGE
+from wicket_mcp.codec import LARGE, encode_whole
 from wicket_mcp.config.model.scripts import Limits
 from wicket_mcp.large_json import decode_off_loop
 from wicket_mcp.model import Json
@@ -81,7 +80,7 @@ class Session:
         try:
             reader, self._writer = await asyncio.open_connection(sock=self._child.sock, limit=2 * MAX_FRAME)
             watch = loop.call_later(_WATCH_EVERY, look)
-            self._writer.write(frames.pack(frames.JOB, msgspec.json.encode(self._job)))
+            self._writer.write(frames.pack(frames.JOB, encode_whole(self._job)))
             async with asyncio.timeout(self._limits.wall):
                 outcome = await self._outcome(reader)
                 self._hang_up()

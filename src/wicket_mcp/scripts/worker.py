@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from wicket_mcp.codec import encode_whole
 from wicket_mcp.scripts import jail
 from wicket_mcp.scripts.frames import DONE, FAILED, JOB, Channel
 from wicket_mcp.scripts.languages import LANGUAGES, Kind
@@ -112,7 +113,7 @@ def main(sock: socket.socket, order: Order) -> int:
 
 def fail(channel: Channel, failure: Failure) -> None:
     """Answer with an error."""
-    channel.send(FAILED, msgspec.json.encode({**failure.report, **usage()}))
+    channel.send(FAILED, encode_whole({**failure.report, **usage()}))
 
 
 def report_value(channel: Channel, value: bytes) -> None:
