@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from wicket_mcp.model import JsonObject
 from wicket_mcp.scripts.api import HELPERS, Api
-from wicket_mcp.scripts.languages import LANGUAGES, NO_FILES
+from wicket_mcp.scripts.languages import LANGUAGES, NO_FILES, NO_MODULES
 from wicket_mcp.scripts.outcome import Problem
 from wicket_mcp.spelling import nearest
 
@@ -36,6 +36,7 @@ _LUA_HABITS = (
     (re.compile(r"&&|\|\|"), "Lua writes `and` and `or`."),
     (re.compile(r"\bawait\b(?!\s*\()"), "Lua writes `:await()` behind a call."),
 )
+_IMPORT = re.compile(r"^\s*import\b[^\n;]*['\"]", re.MULTILINE)
 _TYPED = re.compile(
     r"\binterface\s+\w+\s*\{|\b(?:const|let|var)\s+\w+\s*:\s*\w|\)\s*:\s*\w[\w<>\[\]]*\s*(?:=>|\{)|\bas\s+\w+"
 )
@@ -157,6 +158,8 @@ def _syntax_hint(source: str, language: str, message: str) -> str:
     """What an author used to another language meant."""
     if LANGUAGES[language].name == "lua":
         return next((hint for pattern, hint in _LUA_HABITS if pattern.search(source)), "")
+    if LANGUAGES[language].interfaces and _IMPORT.search(source):
+        return NO_MODULES
     if LANGUAGES[language].name == "javascript" and _TYPED.search(source):
         return 'For code with types, set language to "typescript".'
     return (

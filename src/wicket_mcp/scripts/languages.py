@@ -52,9 +52,19 @@ _JAVASCRIPT_WORDS = (
 
 NO_NETWORK = 'Scripts reach the network by tools only: tools.search("…") finds one.'
 NO_FILES = "Scripts have no files of their own: call a tool that reads and writes files."
-_JAVASCRIPT_MISSING = {
+NO_MODULES = "There are no modules here: the language's own objects and the tools are all there is."
+_LOOK_UP = 'tools.search("…") finds tools, and tools.describe(name) says what one takes and returns.'
+_MENU = {
+    "call_tool": "A tool is a function of its server here. For a name in a string: tools.call(name, arguments).",
+    "find_tools": "In a script this is tools.search(query).",
+    "describe_tools": "In a script this is tools.describe(name).",
+    "read_result": "In a script this is results.get(id).",
+    "run_script": "A script cannot start another: write the code into this one.",
+}
+"""The tools of an agent's menu, which are not functions of scripts."""
+_JAVASCRIPT_MISSING = _MENU | {
     "process": "There is no process here; what the caller passes in is in `args`.",
-    "require": "There are no modules here: the language's own objects and the tools are all there is.",
+    "require": NO_MODULES,
     "fetch": NO_NETWORK,
     "XMLHttpRequest": NO_NETWORK,
     "Buffer": "Use strings, or Uint8Array.",
@@ -67,14 +77,14 @@ _JAVASCRIPT_MISSING = {
     "module": "There are no modules here: the last expression is the script's value.",
     "exports": "There are no modules here: the last expression is the script's value.",
 }
-_LUA_MISSING = {
+_LUA_MISSING = _MENU | {
     "io": NO_FILES,
     "os": "os is not available, except for time and date.",
     "require": "There are no modules here: Lua's own libraries and the tools are all there is.",
     "await": "Write `server.tool{…}:await()`.",
     "json": "Values of tools are tables already; json is not needed.",
 }
-_PYTHON_MISSING = {
+_PYTHON_MISSING = _MENU | {
     "json": "Write `import json` first.",
     "re": "Write `import re` first.",
     "asyncio": "Write `import asyncio` first.",
@@ -90,6 +100,7 @@ _PYTHON_MISSING = {
     "classmethod": "Write a function outside the class.",
     "super": "Classes have no base classes here: write one class, or functions.",
     "vars": "Name the attributes that you need.",
+    **dict.fromkeys(("dir", "help", "globals", "locals"), _LOOK_UP),
 }
 
 PYTHON = Language(
