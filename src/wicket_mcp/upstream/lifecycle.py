@@ -18,7 +18,8 @@ the number of another connection changes nothing. `supervisor.py` reports events
 """
 
 import random
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Generic, TypeAlias, TypeVar
 
@@ -347,7 +348,15 @@ class Life(Generic[S]):
 
 
 def summarize(problem: WicketError) -> str:
-    """What happened, with the server's last stderr line, on one line for a list of servers."""
+    """What happened, with the line of the server's stderr that says most, on one line for a list of servers."""
     words = problem.message.splitlines()[0] if problem.message else type(problem).__name__
-    last = problem.stderr[-1] if isinstance(problem, UpstreamError) and problem.stderr else ""
-    return clean(f"{words} It said: {mask_assignments(last)}" if last else words, 300)
+    line = _most_telling(problem.stderr) if isinstance(problem, UpstreamError) and problem.stderr else ""
+    return clean(f"{words} It said: {mask_assignments(line)}" if line else words, 300)
+
+
+_ERROR = re.compile(r"\b\w*(?:[Ee]rror|ERROR|[Ee]xception|[Ff]atal|FATAL)\b")
+
+
+def _most_telling(lines: Sequence[str]) -> str:
+    """The first line about an error, or else the last one: `Node.js v22` or advice may follow the reason."""
+    return next((line for line in lines if _ERROR.search(line)), lines[-1])

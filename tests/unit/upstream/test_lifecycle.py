@@ -24,6 +24,7 @@ from wicket_mcp.upstream.lifecycle import (
     State,
     Stopped,
     Trigger,
+    summarize,
 )
 
 GONE = Unavailable("x", "It is gone.")
@@ -291,3 +292,17 @@ def test_a_transcript_shows_what_differs() -> None:
     with pytest.raises(AssertionError, match=r"- << Connect\(generation=7") as shown:
         bool(wrong)
     assert "+ << Connect(generation=1" in str(shown.value)
+
+
+@pytest.mark.parametrize(
+    ("lines", "line"),
+    [
+        (["starting", "Error: Cannot find module 'x'", "    at Function.resolve", "Node.js v22.1.0"], 1),
+        (["Traceback (most recent call last):", '  File "x.py", line 1', "ValueError: no such folder"], 2),
+        (["ERROR in-memory databases need --read-write", "Options:", "  - add --read-write"], 0),
+        (["0 errors so far", "set API_KEY"], 1),
+    ],
+)
+def test_a_list_of_servers_shows_the_line_that_says_why(lines: list[str], line: int) -> None:
+    crash = Crashed("x", "Server 'x' exited with code 1.", stderr=lines)
+    assert summarize(crash) == f"Server 'x' exited with code 1. It said: {lines[line].strip()}"
