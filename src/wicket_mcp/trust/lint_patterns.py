@@ -229,7 +229,7 @@ ORDERS: tuple[tuple[str, str, Severity, str], ...] = (
         "high",
         "secretly covertly stealthily surreptitiously silently knowing knowledge consent aware",
     ),
-    ("before-any-tool", f"{_BEFORE}|{_FIRST}", "high", "tool function call use invoke run"),
+    ("before-any-tool", f"{_BEFORE}|{_FIRST}", "high", "tool function answering responding called invoked executed"),
     (
         "poses-as-user",
         f"{_POSES}|{_SPEAKS_AS}",
