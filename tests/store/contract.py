@@ -496,6 +496,9 @@ class TestHealth:
         await store.save_probe("x", Observation(start - 100, ok=False, faulty=True, duration_ms=2.0), start - 1000)
         for at, outcome in ((-90, "ok"), (-80, "crashed"), (-70, "upstream_error"), (-60, "cancelled")):
             store.record_call(call(at, outcome=outcome))
+        for server in ("x", "y"):  # acts, such as a sign-in to a server, are no calls
+            act = replace(call(-50), method="admin", server=server)
+            store.record_call(act)
         seen = await store.observations("x", start - 1000)
         assert [(entry.ok, entry.faulty) for entry in seen] == [
             (False, True),

@@ -14,6 +14,8 @@ _SILENT = (
     *("bad_arguments", "unknown_name", "ambiguous_name", "denied", "unknown_result"),
 )
 """Outcomes that say nothing about the server: it was not asked, or did not cause the answer."""
+_IS_CALL = "server != '' AND replace(method, '/', '') != method AND method != 'tools/list'"
+"""Like `records.is_call`: acts, such as a sign-in to a server, and messages are no calls."""
 
 
 MOST_OBSERVATIONS = 10_000
@@ -33,7 +35,7 @@ class SqlHealth(Part):
         await self._recorder.settle()
         text = f"""SELECT * FROM (
                      SELECT at, outcome NOT IN {_FAILED}, outcome IN {(*_FAILED, "upstream_error")}, duration_ms
-                     FROM audit WHERE server = ? AND at >= ? AND outcome NOT IN {_SILENT}
+                     FROM audit WHERE server = ? AND at >= ? AND outcome NOT IN {_SILENT} AND {_IS_CALL}
                      ORDER BY at DESC LIMIT {MOST_OBSERVATIONS}) calls
                    UNION ALL SELECT at, ok <> 0, ok = 0, duration_ms FROM probe WHERE server = ? AND at >= ?
                    ORDER BY 1"""  # noqa: S608  (only our own words)
@@ -42,19 +44,19 @@ class SqlHealth(Part):
 
     async def observed_servers(self, since: float) -> Collection[str]:
         await self._recorder.settle()
-        text = """SELECT server FROM audit WHERE at >= ? AND at < ? AND server != ''
+        text = f"""SELECT server FROM audit WHERE at >= ? AND at < ? AND {_IS_CALL}
                   UNION SELECT server FROM audit_hour WHERE hour >= ?
-                  UNION SELECT server FROM probe WHERE at >= ?"""
+                  UNION SELECT server FROM probe WHERE at >= ?"""  # noqa: S608  (only our own words)
         rows = await self._rows(text, since, *_whole_hours(since), since, long=True)
         return {row[0] for row in rows}
 
     async def call_counts(self, since: float) -> Mapping[str, int]:
         await self._recorder.settle()
-        text = """SELECT server, sum(calls) FROM (
+        text = f"""SELECT server, sum(calls) FROM (
                     SELECT server, count(*) AS calls FROM audit
-                    WHERE at >= ? AND at < ? AND outcome IN ('ok', 'cancelled') AND server != '' GROUP BY server
+                    WHERE at >= ? AND at < ? AND outcome IN ('ok', 'cancelled') AND {_IS_CALL} GROUP BY server
                     UNION ALL SELECT server, calls - failed - cached FROM audit_hour WHERE hour >= ?) answered
-                  GROUP BY server HAVING sum(calls) > 0"""
+                  GROUP BY server HAVING sum(calls) > 0"""  # noqa: S608  (only our own words)
         return dict(await self._rows(text, since, *_whole_hours(since), long=True))
 
     async def watch(self, server: str, until: float) -> None:
