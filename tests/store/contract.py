@@ -480,13 +480,20 @@ class TestDomainsOnboardingManaged:
         await store.record_step("ann", "made", NOW + 5)
         assert await store.steps("ann") == {"made": NOW}
 
-    async def test_managed_servers_come_back_in_the_order_they_were_made(self, store: Store) -> None:
+    async def test_managed_servers_come_back_in_the_order_they_were_made_and_others_notice(
+        self, store: Store, open_another: OpenAnother
+    ) -> None:
+        other = await open_another()
+        before = other.managed_version()
         late = StoredManaged("a", "npm", {"command": "npx"}, running=True, owner="ann", created_at=NOW + 1)
         early = StoredManaged("b", "manual", {}, running=False, owner="", created_at=NOW)
         for managed in (late, early):
             await store.save_managed(managed)
-        assert await store.managed_servers() == [early, late]
+        assert await changed(other, other.managed_version, before) != before
+        assert await other.managed_servers() == [early, late]
+        before = other.managed_version()
         await store.drop_managed("b")
+        assert await changed(other, other.managed_version, before) != before
         assert await store.managed_servers() == [late]
 
 
