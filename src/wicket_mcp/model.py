@@ -44,6 +44,18 @@ def as_text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
+def as_seconds(milliseconds: Any) -> float | None:
+    """A peer's number of milliseconds, in seconds from 0 to a year; None if it is no number.
+
+    JSON has integers of any size, and most cannot be divided into a float.
+    """
+    if isinstance(milliseconds, bool) or not isinstance(milliseconds, int | float):
+        return None
+    return min(max(milliseconds, 0), _YEAR_MS) / 1000
+
+
+_YEAR_MS = 366 * 86_400_000
+
 API_KEY_PREFIX = "wk_"
 SCOPES = frozenset({"discover", "register", "invoke", "admin"})
 """What a principal may be allowed to do: look up servers and tools, publish servers, call tools, and everything

@@ -170,7 +170,14 @@ async def test_a_server_that_wants_oauth_says_so(client: HttpClient) -> None:
 
 @pytest.mark.parametrize(
     ("status", "after", "seconds"),
-    [(429, "7", 7.0), (503, "120", 120.0), (503, "Thu, 01 Jan 1970 00:00:00 GMT", 0.0), (429, "soon", None)],
+    [
+        (429, "7", 7.0),
+        (503, "120", 120.0),
+        (503, "Thu, 01 Jan 1970 00:00:00 GMT", 0.0),
+        (429, "soon", None),
+        (503, "Thu, 01 Jan 99999999999 00:00:00 GMT", None),
+        (429, "Thu, 01 Jan 1970 00:00:00 +99999999999999", None),
+    ],
 )
 @pytest.mark.promise("F10", "The error says when to try again, and the call is not repeated.")
 async def test_f10_a_busy_server_says_when_to_come_back(

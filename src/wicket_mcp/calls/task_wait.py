@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from wicket_mcp.errors import CannotStart, Crashed, Overloaded, Refused, TimedOut, Unavailable, WicketError
-from wicket_mcp.model import META_SERVER_INFO, JsonObject, as_object, as_text
+from wicket_mcp.model import META_SERVER_INFO, JsonObject, as_object, as_seconds, as_text
 from wicket_mcp.tasks import run_uninterrupted
 
 Send = Callable[[str, JsonObject], Awaitable[JsonObject]]
@@ -155,6 +155,5 @@ async def cancel_task(number: str, send: Send) -> None:
 
 
 def _pause(task: JsonObject) -> float:
-    interval = task.get("pollIntervalMs", task.get("pollInterval"))
-    seconds = interval / 1000 if isinstance(interval, int | float) and not isinstance(interval, bool) else POLL
-    return min(max(seconds, SHORTEST_POLL), LONGEST_POLL)
+    seconds = as_seconds(task.get("pollIntervalMs", task.get("pollInterval")))
+    return min(max(POLL if seconds is None else seconds, SHORTEST_POLL), LONGEST_POLL)

@@ -11,7 +11,7 @@ from wicket_mcp.catalog.list_fields import MAX_BYTES, Pages, exceeds, unknown_fi
 from wicket_mcp.codec import encode, weighs_over
 from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.errors import METHOD_NOT_FOUND, Refused
-from wicket_mcp.model import JsonObject, Listing, Rejected, Tool, as_list, as_object
+from wicket_mcp.model import JsonObject, Listing, Rejected, Tool, as_list, as_object, as_seconds
 from wicket_mcp.schema.headers import MARK, invalid_mark
 from wicket_mcp.telemetry.log import clean
 from wicket_mcp.upstream.era import Greeting
@@ -116,9 +116,8 @@ class PageReader:
             self.fields[kind] = pages
 
     def _note_ttl(self, page: JsonObject) -> None:
-        ttl: Any = page.get("ttlMs")
-        if isinstance(ttl, int | float) and not isinstance(ttl, bool) and ttl >= 0:
-            seconds = ttl / 1000
+        seconds = as_seconds(page.get("ttlMs"))
+        if seconds is not None and page["ttlMs"] >= 0:
             self.ttl = seconds if self.ttl is None else min(self.ttl, seconds)
 
 

@@ -19,7 +19,7 @@ from wicket_mcp.catalog.list_fields import Pages, exceeds, unknown_fields
 from wicket_mcp.catalog.skill_files import MAX_BYTES, MAX_FILES, find_difference, has_file, is_within_limits
 from wicket_mcp.errors import ProtocolViolation, Refused, Unavailable, WicketError
 from wicket_mcp.extensions import SKILLS, declares
-from wicket_mcp.model import JsonObject, Principal, as_list, as_object, as_text
+from wicket_mcp.model import JsonObject, Principal, as_list, as_object, as_seconds, as_text
 from wicket_mcp.request import GATEWAY, Handler, internal
 from wicket_mcp.tasks import Tasks
 
@@ -206,8 +206,8 @@ class Skills:
                 too_large += filterfalse(is_within_limits, read)
                 if (unknown := unknown_fields(page, "skills")) and not exceeds([*fields, unknown]):
                     fields.append(unknown)
-                if isinstance(page.get("ttlMs"), int | float):
-                    ttls.append(max(0.0, page["ttlMs"] / 1000))
+                if (ttl := as_seconds(page.get("ttlMs"))) is not None:
+                    ttls.append(ttl)
                 cursor = as_text(page.get("nextCursor"))
                 if not cursor or cursor in seen:
                     break

@@ -18,7 +18,7 @@ from wicket_mcp.dialects.chain_fast import OneCall, one_call, requested_interfac
 from wicket_mcp.dialects.chain_tools import DEFINITIONS
 from wicket_mcp.dialects.outcomes import render
 from wicket_mcp.errors import AmbiguousName, UnknownName, WicketError
-from wicket_mcp.model import JsonObject, Tool
+from wicket_mcp.model import JsonObject, Tool, as_seconds
 from wicket_mcp.request import tool_call
 from wicket_mcp.scripting import InScript, Script
 from wicket_mcp.scripts.api import Api
@@ -120,7 +120,7 @@ async def call_tool_chain(verbs: Verbs, call: ToolCall) -> JsonObject:
     code, arguments = call.arguments["code"], call.arguments
     outcome = await _without_script(verbs, call, code)
     if outcome is None:
-        outcome = await _with_script(verbs, call, code, arguments.get("timeout", 30_000) / 1000)
+        outcome = await _with_script(verbs, call, code, as_seconds(arguments.get("timeout", 30_000)) or 30.0)
     most = arguments.get("max_output_size", 200_000) // CHARS_PER_TOKEN
     note = ""
     if outcome.has_value and arguments.get("intent") and (part := keep_relevant(outcome.value, arguments["intent"])):

@@ -27,7 +27,7 @@ from wicket_mcp.errors import (
     WicketError,
 )
 from wicket_mcp.extensions import TASKS, UI, declares
-from wicket_mcp.model import META_SUBSCRIPTION, Caller, JsonObject, Principal, as_list, as_object, as_text
+from wicket_mcp.model import META_SUBSCRIPTION, Caller, JsonObject, Principal, as_list, as_object, as_seconds, as_text
 from wicket_mcp.surface.answers import build_page
 from wicket_mcp.surface.caller import RequestCaller
 from wicket_mcp.surface.local_tasks import POLL_MS, LocalTask, TaskCaller
@@ -121,8 +121,7 @@ async def call_legacy(
     protocol: "Protocol", request: "Request", call: Callable[[Caller], Awaitable[JsonObject]]
 ) -> JsonObject:
     """A call that a legacy client makes as a task."""
-    requested: Any = as_object(request.params.get("task")).get("ttl")
-    ttl = requested / 1000 if isinstance(requested, int | float) and not isinstance(requested, bool) else None
+    ttl = as_seconds(as_object(request.params.get("task")).get("ttl"))
 
     def tell(method: str, params: JsonObject) -> None:
         if request.client is not None:
@@ -280,8 +279,8 @@ async def _watch(
         if task is not None:
             await task.wait()
         else:
-            interval: Any = state.get("pollIntervalMs")
-            await asyncio.sleep(max(interval if isinstance(interval, int) else POLL_MS, 50) / 1000)
+            interval = as_seconds(state.get("pollIntervalMs"))
+            await asyncio.sleep(max(POLL_MS / 1000 if interval is None else interval, 0.05))
 
 
 async def _find(protocol: "Protocol", request: "Request", caller: Caller) -> LocalTask | None:

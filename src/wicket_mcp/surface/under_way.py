@@ -160,7 +160,7 @@ class Here(Struct, frozen=True):
                 (clock - started) * 1000,
                 request.caller.client_name,
                 request.span.run,
-                _describe_progress(request.span.progress or {}),
+                describe_progress(request.span.progress or {}),
             )
             for request, started in [(entry.request, entry.started) for entry in self.audit.running.values()]
         ]
@@ -172,12 +172,18 @@ class Here(Struct, frozen=True):
         ]
 
 
-def _describe_progress(params: JsonObject) -> str:
+def describe_progress(params: JsonObject) -> str:
+    """A server's progress, in a few words."""
     done, total, message = params.get("progress"), params.get("total"), as_text(params.get("message"))[:_MAX_WORDS]
-    count = f"{done:g}" if isinstance(done, int | float) else ""
+    count = f"{_in_range(done):g}" if isinstance(done, int | float) else ""
     if count and isinstance(total, int | float) and total:
-        count += f" of {total:g}"
+        count += f" of {_in_range(total):g}"
     return ": ".join(filter(None, (count, message)))
+
+
+def _in_range(number: float) -> float:
+    """A server's number as one that can be shown: JSON has integers that no float can hold."""
+    return max(-1e99, min(number, 1e99))
 
 
 def _unfold(glimpses: Iterable[Glimpse]) -> Iterator[Glimpse]:
