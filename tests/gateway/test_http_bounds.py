@@ -210,6 +210,15 @@ async def test_v21_a_message_over_http_that_is_not_utf8_or_too_deep_is_a_parse_e
             assert (status, answer["error"]["code"]) == (400, -32700)
 
 
+async def test_a_principal_has_a_bounded_number_of_subscriptions(
+    open_gateway: OpenGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wicket_mcp.surface.streamable_http.MAX_LISTENING", 0)
+    async with open_gateway({}) as gateway, serve_http(gateway) as address, raw_client(address) as client:
+        status, body = await client.modern("subscriptions/listen", {"notifications": {}})
+        assert (status, "are open" in body["error"]["message"]) == (429, True)
+
+
 @pytest.mark.promise("F34", "Too much load is refused early, with 503 and Retry-After.")
 async def test_f34_requests_beyond_a_principals_bound_get_503_and_others_are_served(
     open_gateway: OpenGateway, monkeypatch: pytest.MonkeyPatch
@@ -231,6 +240,9 @@ async def test_f34_requests_beyond_a_principals_bound_get_503_and_others_are_ser
         status, headers, answer = await client.post(body, routing)
         assert (status, headers["Retry-After"]) == (503, "1")
         assert "is overloaded" in answer["error"]
+        legacy = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+        status, _, _ = await client.post(legacy, {"Mcp-Method": "subscriptions/listen"})
+        assert status == 503, "only a subscription may pass for one"
         status, _, _ = await client.post(body, routing, token=other)
         assert status == 200
         await gateway.call("x.release")

@@ -8,7 +8,9 @@ The guard has authenticated the request before anything here runs.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +72,8 @@ _NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"} 
 _ROUTING = frozenset({b"mcp-protocol-version", b"mcp-method", b"mcp-name"})
 _PARAMETER = PREFIX.encode()
 _SESSION = b"mcp-session-id"
+MAX_LISTENING = 1000
+"""Subscriptions that one principal may have open."""
 _BUSY: JsonObject = {"error": "The gateway is overloaded. Try again after Retry-After seconds."}
 
 
@@ -95,6 +99,8 @@ class StreamableHttp:
         self._door = door
         self._large = Lane("large requests", width=THREADS, share=1, waiting=16)
         self._router = router
+        self._listening: Counter[str] = Counter()
+        """Open subscriptions, by principal."""
 
     def serves(self, path: str) -> bool:
         return path.rstrip("/") in self._protocols
@@ -113,8 +119,9 @@ class StreamableHttp:
                 receive = body_receiver
             if method == "POST":
                 connection: Connection | None = scope.get(CONNECTION)
-                if headers.get(b"mcp-method") == "subscriptions/listen":  # it may stay open for hours and costs nothing
-                    await self._post(scope, protocol, principal, headers, receive, send, connection)
+                if _listens(headers):  # it may stay open for hours and costs nothing: it counts by itself
+                    with self._count_subscription(principal.name):
+                        await self._post(scope, protocol, principal, headers, receive, send, connection)
                 elif wait := self._admission.enter(principal.name):
                     await send_json(send, 503, _BUSY, ((b"retry-after", str(wait).encode()),))
                 else:
@@ -142,6 +149,19 @@ class StreamableHttp:
             await send_json(send, 429, error_response(None, RpcProblem(INVALID_REQUEST, str(problem))))
         except Disconnected:
             return
+
+    @contextmanager
+    def _count_subscription(self, principal: str) -> Generator[None]:
+        """Raises Overloaded if there are too many."""
+        if self._listening[principal] >= MAX_LISTENING:
+            raise Overloaded(f"{MAX_LISTENING} subscriptions of yours are open.", hint="Close some of them.")
+        self._listening[principal] += 1
+        try:
+            yield
+        finally:
+            self._listening[principal] -= 1
+            if not self._listening[principal]:
+                del self._listening[principal]
 
     async def _post(
         self,
@@ -327,6 +347,12 @@ class StreamableHttp:
         finally:
             session.close_stream()
             await tasks.close()
+
+
+def _listens(headers: RequestHeaders) -> bool:
+    """Whether this is a subscription, if the body agrees with the headers, as it must in the modern era."""
+    is_modern_request = headers.get(b"mcp-protocol-version") == MODERN_VERSION
+    return is_modern_request and headers.get(b"mcp-method") == "subscriptions/listen"
 
 
 class HttpProblem(RpcProblem):
