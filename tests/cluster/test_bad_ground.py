@@ -60,11 +60,10 @@ def small_disk(size: str) -> Generator[Path]:
 def fill(folder: Path) -> Path:
     """Leave no room on the disk of a folder."""
     path = folder / "filler"
-    with path.open("wb") as file:
+    with path.open("wb", buffering=0) as file:  # a buffer would be written at the end, where there is no room either
         try:
             while True:
                 file.write(b"\0" * 65536)
-                file.flush()
         except OSError:
             return path
 
