@@ -20,9 +20,9 @@ SAID_A_MINUTE = 60
 class Throttle:
     """The bucket of one connection, for messages unless told otherwise."""
 
-    def __init__(self, now: float, rate: float = RATE, burst: float = BURST) -> None:
-        self._rate, self._burst = rate, burst
-        self._left = burst
+    def __init__(self, now: float, rate: float = 0.0, burst: float = 0.0) -> None:
+        self._rate, self._burst = rate or RATE, burst or BURST
+        self._left = self._burst
         self._at = now
         self._slowed_at: float | None = None
 
