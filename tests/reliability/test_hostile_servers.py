@@ -207,7 +207,7 @@ async def test_the_last_words_of_a_server_that_is_gone_are_read_whole(open_gatew
 async def test_v26_what_is_said_to_nobody_fills_no_log(
     open_gateway: OpenGateway, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level("INFO", "wicket_mcp.upstream.supervisor")
+    caplog.set_level("INFO", "wicket_mcp.upstream.unattributed")
     async with open_gateway({"x": hostile("TalksToNobody")}) as gateway:
         for _ in range(3):
             assert await echo(gateway, "x") == "still here"
@@ -222,7 +222,7 @@ async def test_v7_what_servers_say_in_messages_has_no_secret(
 ) -> None:
     secret = "canary-" + "z" * 400
     monkeypatch.setenv("SECRET_OF_MINE", f"first canary line\n{secret}")
-    caplog.set_level("INFO", "wicket_mcp.upstream.supervisor")
+    caplog.set_level("INFO", "wicket_mcp.upstream.unattributed")
     server = hostile("TalksToNobody")
     server["env"] = {**server.get("env", {}), "SAYS": "${SECRET_OF_MINE}"}
     async with open_gateway({"x": server}) as gateway:

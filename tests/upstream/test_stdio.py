@@ -144,7 +144,7 @@ async def test_a_call_to_a_child_that_is_exiting_says_with_which_code(
 async def test_a_child_that_is_stopped_has_time_to_tidy_up(
     host: RecordingHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`podman run --rm` removes its container after the server in it has closed its output."""
+    """A program may have to tidy up after it has closed its output."""
     monkeypatch.setattr(stdio, "EXIT_REASON_GRACE", 0.0)
     monkeypatch.setattr(stdio, "EXIT_GRACE", 60.0)
     async with child(TIDIES_UP, str(tmp_path / "tidy"), host=host):

@@ -1,6 +1,6 @@
 """Notifications of unknown extensions that belong to no call: who may be told.
 
-A server that several principals use may speak about any of them, so then nobody is told. `supervisor.py` makes the
+A server that several principals use may speak about any of them, so then nobody is told. `unattributed.py` makes the
 events, `app.py` passes them to clients that declare an extension of the server, `replicas.py` to other gateways. Pure.
 """
 

@@ -1,4 +1,4 @@
-"""What an upstream reports beside its answers. Made by `supervisor.py` and `pool.py`, heard by the composition root."""
+"""What an upstream reports beside its answers. Made by `unattributed.py` and `pool.py`, heard by `app.py`."""
 
 from collections.abc import Callable
 

@@ -11,17 +11,14 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.errors import Internal, Moved, NotSent, Overloaded, Refused, Unavailable, WicketError
-from wicket_mcp.extensions import PROTOCOL_EVENTS
 from wicket_mcp.model import LOCAL, JsonObject, Principal
-from wicket_mcp.rpc import CONNECTION_WIDE
 from wicket_mcp.tasks import Tasks, run_uninterrupted
-from wicket_mcp.telemetry.redact import Redactor, mask_strings
-from wicket_mcp.upstream.announcements import read_announcement
+from wicket_mcp.telemetry.redact import mask_strings
 from wicket_mcp.upstream.attribution import Attribution
 from wicket_mcp.upstream.connection import NO_CALLBACKS, Callbacks, Connection, Host
 from wicket_mcp.upstream.deadline import Deadline, Deadlines, Slots, extend_deadline, no_slot, timed_out, wait_as_asked
 from wicket_mcp.upstream.era import Greeting, Session
-from wicket_mcp.upstream.events import OnEvent, UpstreamEvent
+from wicket_mcp.upstream.events import OnEvent
 from wicket_mcp.upstream.host import GenerationHost
 from wicket_mcp.upstream.lifecycle import (
     Abandon,
@@ -43,11 +40,10 @@ from wicket_mcp.upstream.lifecycle import (
 )
 from wicket_mcp.upstream.owner import OwnerLink
 from wicket_mcp.upstream.state_log import StateLog
-from wicket_mcp.upstream.throttle import Quota
+from wicket_mcp.upstream.unattributed import Unattributed
 from wicket_mcp.upstream.wishes import Wishes
 
 log = logging.getLogger(__name__)
-_show = Redactor()
 
 MAX_WAITING = 2000  # calls that may queue for a slot before more are rejected: as many as one principal may make
 HUNG_AFTER = 3  # unanswered calls in a row, after which a server is checked for any answer at all
@@ -85,7 +81,6 @@ class Upstream:
         self._session = session
         self._principal = principal
         self._opener = opener
-        self._on_event = on_event
         self._on_rest = on_rest
         self._max_call = max_call
         self._wishes = Wishes(config.name, set(watched), log_level)
@@ -108,7 +103,6 @@ class Upstream:
         self._idle_check: asyncio.TimerHandle | None = None
         self._unanswered = 0
         """Calls in a row that got no answer in time."""
-        self._messages = Quota()
         self._starts = 0
         """Attempts to connect, except those that led to another gateway which runs the server."""
         self._past_strays = 0
@@ -116,6 +110,7 @@ class Upstream:
         self._attribution = Attribution(
             config.name, one_client=config.isolation == "session", roots=roots, withhold_roots=withhold_roots
         )
+        self._unattributed = Unattributed(config.name, session, principal, self._attribution, on_event)
 
     def __repr__(self) -> str:
         return f"<Upstream {self._config.name} {self._life!r} | {self._calls} calls>"
@@ -405,7 +400,7 @@ class Upstream:
         if before is not None and self._life.session is not before:
             self._past_strays += before.connection.strays
         if before is not None and self._life.session is None:
-            self._on_event(UpstreamEvent(self._config.name, self._session, "disconnected", {}, self._principal))
+            self._unattributed.report("disconnected", {})
         if not isinstance(event, Needed | Answered):
             self._state_log.note(self._life)
 
@@ -453,7 +448,7 @@ class Upstream:
         self._schedule_idle_check(self._config.idle_stop)
         if self._wishes.watched:
             self._tasks.start(self._wishes.renew(session), f"watch resources of {self._config.name}")
-        self._on_event(UpstreamEvent(self._config.name, self._session, "connected", {}, self._principal))
+        self._unattributed.report("connected", {})
 
     async def _stop(self, generation: int, session: Session) -> None:
         await session.connection.close()
@@ -475,29 +470,9 @@ class Upstream:
         else:
             self._report(Rested(generation))
 
-    # Messages from the connection
-
     def _take_notification(self, method: str, params: JsonObject) -> None:
-        if method in CONNECTION_WIDE:
-            self._on_event(UpstreamEvent(self._config.name, self._session, method, params, self._principal))
-        elif (callbacks := self._attribution.sole()) and callbacks.notification:
-            callbacks.notification(method, params)
-        elif method not in PROTOCOL_EVENTS:
-            self._announce(method, params)
-        elif method == "notifications/message" and self._messages.take(self._loop.time()):
-            # As far as we know it belongs to no call: only the gateway's owner sees it, and a short form is enough.
-            text = _show(str(params.get("data")), 300)
-            log.info("server '%s' says (%s): %s", self._config.name, params.get("level"), text)
-            body = {"level": _show(str(params.get("level")), 20), "data": text}
-            self._on_event(UpstreamEvent(self._config.name, self._session, method, body, self._principal))
-
-    def _announce(self, method: str, params: JsonObject) -> None:
-        """Report a notification of an unknown extension that belongs to no call, unless it may be about anybody."""
         behind = self.greeting is not None and bool(self.greeting.behind)
-        audience, body = read_announcement(params, self._attribution.served, from_gateway=behind)
-        if audience is not None:
-            name, session = self._config.name, self._session
-            self._on_event(UpstreamEvent(name, session, method, body, self._principal, audience))
+        self._unattributed.take(method, params, from_gateway=behind)
 
     # A server that hangs
 
