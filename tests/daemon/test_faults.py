@@ -144,7 +144,7 @@ async def test_another_version_is_installed_while_calls_are_in_flight_and_none_i
     package = _install(machine, tmp_path / "site")
     machine.configure({"a": peer("Echo")})
     busy, idle = await machine.client(), await machine.client()
-    busy.send(slow(50))
+    busy.send(slow(50_000))
     await begun(idle, 1)
     old = await machine.daemon()
     text = (package / "__init__.py").read_text()
@@ -158,7 +158,7 @@ async def test_another_version_is_installed_while_calls_are_in_flight_and_none_i
         daemons = await machine.daemons()
         versions = {about["version"] for about in daemons if about["clients"] == 2}
     os.kill(_children(old["pid"], "stdio_peer")[0], signal.SIGUSR1)  # the slow call answers
-    while (message := await busy.receive()).get("id") != 50:
+    while (message := await busy.receive()).get("id") != 50_000:
         pass
     assert message["result"] == {"content": [{"type": "text", "text": "released"}]}
     await gone(old["pid"])
