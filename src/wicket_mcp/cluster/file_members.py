@@ -53,8 +53,9 @@ class FileMembers:
     def clock(self) -> float:
         return time.time()
 
-    async def look(self) -> None:
+    async def look(self) -> bool:
         self._look()
+        return True
 
     async def forget(self, member: Member) -> None:
         """There are no suspects here."""

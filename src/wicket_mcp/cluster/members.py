@@ -58,8 +58,8 @@ class Members(Protocol):
         """The time that all members share."""
         ...
 
-    async def look(self) -> None:
-        """Check the members at once, because one did not answer."""
+    async def look(self) -> bool:
+        """Check the members at once, because one did not answer or is unknown; False if that is not possible."""
         ...
 
     async def forget(self, member: Member) -> None:

@@ -137,6 +137,7 @@ class LocalTasks:
         self._recalled: set[str] = set()
         """The principals whose tasks from before a restart are known."""
         self._running = Tasks()
+        self._saving = Tasks()
 
     def __len__(self) -> int:
         return len(self._tasks)
@@ -195,10 +196,11 @@ class LocalTasks:
                 task.work.cancel()
 
     async def close(self) -> None:
-        """Stop following tasks; servers continue their own work."""
+        """Stop following tasks; servers continue their own work. What was told to clients is stored."""
         for task in self._tasks.values():
             task.followed.abandoned = True
         await self._running.close()
+        await self._saving.wait()
 
     def fail(self, task: LocalTask, problem: WicketError) -> None:
         task.error = error_of(problem)
@@ -216,14 +218,14 @@ class LocalTasks:
             if not task.ended:
                 task.result = result
                 task.change("completed")
-        await self._save(task)
+        self._save_soon(task)
 
     def _know(self, task: LocalTask, seconds: float) -> None:
         self._tasks[task.id] = task
         asyncio.get_running_loop().call_later(seconds, self._forget, task)
 
     def _save_soon(self, task: LocalTask) -> None:
-        self._running.start(self._save(task), "save task")
+        self._saving.start(self._save(task), "save task")
 
     async def _save(self, task: LocalTask) -> None:
         """Store a task if possible: without the store it is still known in this process."""

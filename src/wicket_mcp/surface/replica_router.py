@@ -58,8 +58,8 @@ class ReplicaRouter:
     def __init__(self, me: str, ring: Ring, relay: Relay, sessions: Sessions, store: GrantStore, max_body: int) -> None:
         self.me = me
         self.members: Members | None = None
-        self._sought: dict[str, float] = {}
-        """When we last searched for an unknown replica."""
+        self._searches: dict[str, _Search] = {}
+        """The last searches for unknown replicas."""
         self._confirmed: set[str] = set()
         """Restored sessions that had not ended after the last change of the members."""
         self._ring = ring
@@ -188,8 +188,16 @@ class ReplicaRouter:
         return False
 
     async def has_task(self, number: str) -> bool:
-        """Whether another member keeps the task with this id."""
-        return await self.find(untag(number)[0]) is not None
+        """Whether another member keeps the task with this id. Raises Unavailable if nobody can say: a task is lost only
+        if its member is certainly gone.
+        """
+        home, _ = untag(number)
+        if await self.find(home) is not None:
+            return True
+        if not await self._seek(home):
+            message = "It is not known at the moment whether the replica that keeps this task is still there."
+            raise Unavailable("wicket", message, hint="Try again.")
+        return False
 
     async def ask_about_task(self, method: str, params: JsonObject, principal: Principal) -> JsonObject:
         """The result of a modern request about a task, by the member that keeps it.
@@ -219,16 +227,24 @@ class ReplicaRouter:
         await self._seek(home)
         return None if self.members is None else self.members.all.get(home) or self.members.suspects.get(home)
 
-    async def _seek(self, home: str) -> None:
-        """Search for an unknown replica: it may have joined just now, and must not lose its sessions."""
-        if self.members is None or home in {self.me, *self.members.all, *self.members.suspects}:
-            return
-        now = time.monotonic()
-        if now - self._sought.get(home, -SEEK_EVERY) >= SEEK_EVERY:
-            if len(self._sought) >= MAX_SOUGHT:
-                self._sought.clear()
-            self._sought[home] = now
-            await self.members.look()
+    async def _seek(self, home: str) -> bool:
+        """Search for an unknown replica: it may have joined just now, and must not lose its sessions. False if the
+        members cannot be checked. All who ask at the same time wait for one search.
+        """
+        if home in ("", self.me):
+            return True
+        if self.members is None:
+            return False
+        if home in self.members.all or home in self.members.suspects:
+            return True
+        if home not in self._searches and len(self._searches) >= MAX_SOUGHT:
+            self._searches.clear()
+        search = self._searches.setdefault(home, _Search())
+        async with search.lock:
+            if time.monotonic() - search.ended_at >= SEEK_EVERY:
+                search.answered = await self.members.look()
+                search.ended_at = time.monotonic()
+        return search.answered
 
     def _candidates(self, session: str) -> "list[Member]":
         """Where a session may be: where it began, then where all members agree that it continues."""
@@ -283,6 +299,15 @@ class ReplicaRouter:
             if member.id in self.members.suspects:
                 await self.members.forget(member)
             await self.members.look()
+
+
+class _Search:
+    """A search for a replica."""
+
+    def __init__(self) -> None:
+        self.lock = asyncio.Lock()
+        self.ended_at = float("-inf")
+        self.answered = False
 
 
 class _Answer:

@@ -36,11 +36,12 @@ _KEEPALIVE = (
     "SET tcp_keepalives_idle = 6; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3; "
     "SET tcp_user_timeout = '12s'; SET statement_timeout = '10s'"
 )
-_ROWS = """SELECT id, address, lock IN (
+_IS_LIVE = """lock IN (
            SELECT (classid::bigint << 32) | objid::bigint FROM pg_locks
            WHERE locktype = 'advisory' AND granted
-           AND database = (SELECT oid FROM pg_database WHERE datname = current_database())) AS live
-           FROM wicket_replica"""
+           AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))"""
+_ROWS = f"SELECT id, address, {_IS_LIVE} AS live FROM wicket_replica"  # noqa: S608  (constants)
+_FORGET = f"DELETE FROM wicket_replica WHERE id = %s AND NOT {_IS_LIVE}"  # noqa: S608
 
 
 class PostgresMembers:
@@ -121,10 +122,10 @@ class PostgresMembers:
         return Holder(Member(row[0], row[1]), row[2]) if row and row[0] else None
 
     async def forget(self, member: Member) -> None:
-        """A suspect is dead: stop looking for it."""
+        """A suspect is dead: stop looking for it, unless it is back since we looked."""
         with suppress(psycopg.Error, TimeoutError):
             async with self._lock:
-                await self._run("DELETE FROM wicket_replica WHERE id = %s", (member.id,))
+                await self._run(_FORGET, (member.id,))
         self.suspects = {number: suspect for number, suspect in self.suspects.items() if number != member.id}
 
     async def leave(self) -> None:
@@ -193,10 +194,13 @@ class PostgresMembers:
                       SET address = excluded.address, lock = excluded.lock RETURNING id"""
             await self._fetch(text, self.me, self.address, lock)
 
-    async def look(self) -> None:
-        """Check the members at once, because one did not answer."""
-        with suppress(psycopg.Error, TimeoutError):
+    async def look(self) -> bool:
+        """Check the members at once, because one did not answer or is unknown; False if that is not possible."""
+        try:
             await self._look()
+        except (psycopg.Error, TimeoutError):
+            return False
+        return True
 
     async def _look(self) -> None:
         async with self._lock:
