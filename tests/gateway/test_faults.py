@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import OpenGateway, peer
+from tests.peers.counting_servers import GoesDark
 from wicket_mcp.app import Gateway
 from wicket_mcp.errors import Crashed, ProtocolViolation, TimedOut, Unavailable, WicketError
 from wicket_mcp.upstream.lifecycle import BREAKER_FAILURES, State
+from wicket_mcp.upstream.supervisor import HUNG_AFTER
 
 
 async def echo(gateway: Gateway, server: str, message: str = "still here") -> str:
@@ -67,6 +69,21 @@ async def test_f8_one_that_never_answers_a_call_times_out_and_is_told(open_gatew
         with pytest.raises(TimedOut, match="within 0.3 s"):
             await gateway.call("x.slow")
         assert (await gateway.call("x.calls"))["structuredContent"]["cancelled"] == 1
+
+
+@pytest.mark.promise("F8", "A server on the network that answers nothing any more is named, and connected to again.")
+async def test_f8_a_server_on_the_network_that_hangs_is_connected_to_again(open_gateway: OpenGateway) -> None:
+    async with GoesDark() as server, open_gateway({"x": {"url": server.url, "timeout": 0.3}}) as gateway:
+        assert await echo(gateway, "x") == "still here"
+        server.dark = True
+        for _ in range(HUNG_AFTER):
+            with pytest.raises(TimedOut):
+                await echo(gateway, "x")
+        while "hung" not in gateway.pool.state("x")[1]:  # it is pinged first
+            await asyncio.sleep(0)
+        server.dark = False
+        assert await echo(gateway, "x") == "still here"
+        assert server.sessions == {"session-1", "session-2"}
 
 
 @pytest.mark.promise("F2", "It fails at its own deadline; the other servers can be used before that.")

@@ -164,6 +164,20 @@ async def test_who_cannot_wait_that_long_is_told_how_long(
         assert (server.turned_away, server.executed) == (1, [])
 
 
+@OVER
+@pytest.mark.promise("F10", "While a server asks for a pause, no caller's request is sent to it.")
+async def test_f10_a_pause_that_a_server_asked_for_is_kept_by_all(
+    open_gateway: OpenGateway, kind: type[AsksToWait | AsksToWaitOverSse]
+) -> None:
+    async with kind(429, "200", times=1) as server, open_gateway({"x": {"url": server.url}}) as gateway:
+        for number in range(5):
+            with pytest.raises(Unavailable, match="HTTP 429") as told:
+                await gateway.call("x.echo", {"message": str(number)})
+            assert told.value.retry_after is not None
+            assert 100 < told.value.retry_after <= 200
+        assert (server.turned_away, server.executed) == (1, [])
+
+
 Newcomer = Callable[[int, str, int], AsksNewcomersToWait | AsksNewcomersToWaitOverSse]
 NEWCOMERS: dict[str, Newcomer] = {
     "initialize": partial(AsksNewcomersToWait, "initialize"),

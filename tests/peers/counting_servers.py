@@ -99,6 +99,17 @@ class KnowsNoSession(CountingServer):
         send(writer, 404, "", b"")
 
 
+class GoesDark(CountingServer):
+    """Answers nothing at all while it is `dark`."""
+
+    dark = False
+
+    async def answer(self, request: Received, writer: asyncio.StreamWriter) -> None:
+        if self.dark:
+            await asyncio.Event().wait()
+        await super().answer(request, writer)
+
+
 class AsksToWait(CountingServer):
     """Turns the first `times` calls away, and says when to come back."""
 

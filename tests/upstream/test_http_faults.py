@@ -178,7 +178,7 @@ async def test_a_server_that_wants_oauth_says_so(client: HttpClient) -> None:
         (429, "Thu, 01 Jan 1970 00:00:00 +99999999999999", None),
     ],
 )
-@pytest.mark.promise("F10", "The error says when to try again, and the call is not repeated.")
+@pytest.mark.promise("F10", "The error says when to try again.")
 async def test_f10_a_busy_server_says_when_to_come_back(
     status: int, after: str, seconds: float | None, client: HttpClient
 ) -> None:

@@ -16,6 +16,7 @@ from wicket_mcp.upstream.connection import Callbacks
 
 MAX_WAITS = 5  # times that one request waits because its server asks it to
 SHORTEST_WAIT = 0.1  # seconds, even for a server that asks for less
+LONGEST_WAIT = 300.0  # seconds in which it is sent nothing, even for a server that asks for more
 EARLY = 0.0005  # seconds by which a timer's clock may be ahead of the loop's
 
 
@@ -203,11 +204,37 @@ def extend_deadline(callbacks: Callbacks, deadline: Deadline, allowance: float, 
     return Callbacks(extending.notify, extending.ask)
 
 
-async def wait_as_asked(problem: Unavailable, left: float, waits: int) -> None:
-    """Wait as the server asks. Raises `problem` if it does not ask, or for longer than is left, or too often."""
-    if problem.retry_after is None or problem.retry_after >= left or waits == MAX_WAITS:
-        raise problem
-    await asyncio.sleep(max(problem.retry_after, SHORTEST_WAIT))
+class Pause:
+    """How long a busy server asked to be left alone. All callers keep it, so that nothing is sent to be refused."""
+
+    __slots__ = ("_loop", "_problem", "until")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._problem = Unavailable("", "")
+        self.until = 0.0
+        """On the loop's clock; 0 if nobody has to wait."""
+
+    async def keep(self, problem: Unavailable, end: float, waits: int) -> None:
+        """Wait as the server asks. Raises `problem` if it does not ask, or beyond `end`, or too often."""
+        if problem.retry_after is None:
+            raise problem
+        pause = min(max(problem.retry_after, SHORTEST_WAIT), LONGEST_WAIT)
+        self.until, self._problem = max(self.until, self._loop.time() + pause), problem
+        if self._loop.time() + problem.retry_after >= end or waits == MAX_WAITS:
+            raise problem
+        await self.pass_by(end)
+
+    async def pass_by(self, end: float) -> None:
+        """Wait until the pause has ended. Raises Unavailable if it lasts beyond `end`."""
+        while (left := self.until - self._loop.time()) > 0:
+            if self.until >= end:
+                hint = f"It asked for a pause, which lasts {left:.0f} seconds more; try again then."
+                problem = Unavailable(self._problem.server, self._problem.message, hint=hint)
+                problem.retry_after = left
+                raise problem
+            await asyncio.sleep(left)
+        self.until = 0.0
 
 
 def no_slot(server: str, waited: float) -> Overloaded:

@@ -28,12 +28,11 @@ import msgspec
 from wicket_mcp.errors import Crashed, Moved, NeedsSignIn, NoOwner, Unavailable, UpstreamError, WicketError
 from wicket_mcp.telemetry.log import clean
 from wicket_mcp.telemetry.redact import mask_assignments
-from wicket_mcp.upstream.deadline import SHORTEST_WAIT
+from wicket_mcp.upstream.deadline import LONGEST_WAIT, SHORTEST_WAIT
 
 BREAKER_FAILURES = 3
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 30.0
-LONGEST_WAIT = 300.0  # seconds without an attempt to connect, even for a server that asks for more
 STEADY_AFTER = 10.0  # seconds for which a connection must last before an answer forgives earlier failures
 
 S = TypeVar("S")

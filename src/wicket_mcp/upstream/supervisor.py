@@ -16,7 +16,7 @@ from wicket_mcp.tasks import Tasks, run_uninterrupted
 from wicket_mcp.telemetry.redact import mask_strings
 from wicket_mcp.upstream.attribution import Attribution
 from wicket_mcp.upstream.connection import NO_CALLBACKS, Callbacks, Connection, Host
-from wicket_mcp.upstream.deadline import Deadline, Deadlines, Slots, extend_deadline, no_slot, timed_out, wait_as_asked
+from wicket_mcp.upstream.deadline import Deadline, Deadlines, Pause, Slots, extend_deadline, no_slot, timed_out
 from wicket_mcp.upstream.era import Greeting, Session
 from wicket_mcp.upstream.events import OnEvent
 from wicket_mcp.upstream.host import GenerationHost
@@ -97,6 +97,7 @@ class Upstream:
         self._loop = asyncio.get_running_loop()
         self._slots = Slots(config.max_concurrent, self._loop)
         self._deadlines = Deadlines(self._loop)
+        self._pause = Pause(self._loop)
         self._queued = 0
         self._calls = 0
         self._used_at = 0.0
@@ -261,14 +262,13 @@ class Upstream:
         headers: Mapping[str, str] | None,
         capabilities: JsonObject | None,
     ) -> JsonObject:
-        """Send, and send again only if nothing ran: the connection was gone, or the server asked us to retry in time.
-
-        A request that may have run is never sent again.
-        """
+        """Send, and again only if nothing ran: the connection was gone, or the server asked us to retry in time."""
         reconnected, waits = False, 0
         while True:
             session = self._life.session or await self._ready(deadline.when)
             generation = self._life.generation
+            if self._pause.until:
+                await self._pause.pass_by(deadline.when)
             try:
                 answer = await session.request(method, params, callbacks, headers, capabilities)
             except NotSent as problem:
@@ -277,7 +277,7 @@ class Upstream:
                     raise
                 reconnected = True
             except Unavailable as problem:
-                await wait_as_asked(problem, deadline.when - self._loop.time(), waits)
+                await self._pause.keep(problem, deadline.when, waits)
                 waits += 1
             else:
                 self._unanswered = 0
@@ -361,7 +361,7 @@ class Upstream:
                     if self._loop.time() > moved_by:
                         raise
                 except Unavailable as problem:
-                    await wait_as_asked(problem, end - self._loop.time(), waits)
+                    await self._pause.keep(problem, end, waits)
                     waits += 1
             return session
         finally:

@@ -4,8 +4,8 @@ import pytest
 
 from tests.unit.transcript import Transcript
 from wicket_mcp.errors import Crashed, ProtocolViolation, Unavailable, WicketError
+from wicket_mcp.upstream.deadline import LONGEST_WAIT
 from wicket_mcp.upstream.lifecycle import (
-    LONGEST_WAIT,
     STEADY_AFTER,
     TABLE,
     Abandon,
