@@ -192,6 +192,9 @@ async def test_every_failure_names_its_line(scripts: Scripts) -> None:
         "x = 1\nawait calculator.fail()": ("tool", 2, "out of order"),
         "x = = 1": ("syntax", 1, "expression"),
         "return float('nan')": ("value", None, "the result is nan"),
+        "return [1, 9**999999]": ("value", None, "the result[1] is a whole number of more than 4,300 digits"),
+        "return {9**9999: 1}": ("value", None, "a key of the result is a whole number of more than 4,300 digits"),
+        "await mirror.echo(v=-9**9999)": ("runtime", 1, "the arguments of mirror.echo.v is a whole number"),
         "print(1)\nraise ValueError('mine')": ("runtime", 2, "ValueError: mine"),
     }
     for source, (kind, line, message) in failures.items():

@@ -14,6 +14,7 @@ import msgspec
 from wicket_mcp.codec import decode
 from wicket_mcp.scripts import line_marks, typescript
 from wicket_mcp.scripts.frames import CALLS, PRINTED, REPLIES, Channel
+from wicket_mcp.scripts.limits import MAX_DIGITS
 from wicket_mcp.scripts.replay import Diverged, ReplayChannel
 from wicket_mcp.scripts.worker import Failure, Job, cpu_failure, optional, report_value
 
@@ -192,6 +193,7 @@ def _config(job: Job) -> dict[str, Any]:
     return {
         "calls": job.calls,
         "printed": job.printed,
+        "digits": MAX_DIGITS,
         "max_arguments": job.max_arguments,
         "max_value": job.max_value,
         "servers": job.servers,

@@ -14,3 +14,4 @@ MAX_SENT = 32 * MIB
 MAX_VALUE = 2 * MIB
 MAX_FRAME = 4 * MIB
 MAX_DEPTH = 64
+MAX_DIGITS = 4300  # of a whole number: as many as Python's own conversion takes

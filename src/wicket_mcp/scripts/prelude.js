@@ -71,7 +71,10 @@
     switch (typeof value) {
       case "string": piece = stringify(value); break;
       case "boolean": piece = value ? "true" : "false"; break;
-      case "bigint": piece = text(value); break;
+      case "bigint":
+        piece = text(value);
+        if (piece.length > config.digits) throw new ValueError(`${path} is a whole number of more than ${config.digits} digits: send what you need of it`);
+        break;
       case "number":
         if (!isFinite(value)) throw new ValueError(`${path} is ${text(value)}, which JSON cannot carry`);
         // Without the point it would look like an exact integer, which a number of this size is not.
