@@ -8,6 +8,7 @@ overflow the stack.
 import gc
 import hashlib
 import json
+import re
 import sys
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
@@ -19,7 +20,8 @@ _decoder = msgspec.json.Decoder()
 _encoder = msgspec.json.Encoder()
 
 MAX_DEPTH = 128
-TOO_DEEP = f"JSON is nested too deeply: {MAX_DEPTH} levels are accepted"
+_MARKS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
+"""Texts, whose brackets mean nothing, and the brackets that do."""
 _NO_BRACKETS = bytes(code for code in range(256) if code not in b"[]{}")
 _PASSES = 8
 LARGE = 256 * 1024
@@ -28,22 +30,45 @@ _LARGEST = sys.float_info.max
 _CONTAINERS: tuple[type[Any], ...] = (dict, list)
 
 
+class TooDeep(ValueError):
+    """Nested more deeply than can be walked."""
+
+    def __init__(self) -> None:
+        super().__init__(f"JSON is nested too deeply: {MAX_DEPTH} levels are accepted")
+
+
 def decode(data: bytes | str, *, strict: bool = False) -> Any:
     """Parse one JSON document. Raises ValueError (bad JSON, nested too deeply; with `strict` also bad UTF-8)."""
     try:
         value = _decoder.decode(data) if len(data) < LARGE else _decode_large(data)
     except RecursionError:
-        raise ValueError(TOO_DEEP) from None
+        raise TooDeep from None
     except (msgspec.DecodeError, UnicodeDecodeError):
         # The slow, lenient path: half an emoji from a Node server, or a latin-1 byte in a log line.
         text = data if isinstance(data, str) else data.decode("utf-8", "strict" if strict else "replace")
         try:
             value = json.loads(text, parse_constant=refuse_constant, parse_float=read_float)  # noqa: TID251  (the one place)
         except RecursionError:
-            raise ValueError(TOO_DEEP) from None
+            raise TooDeep from None
     if len(data) > 2 * MAX_DEPTH and _opens(data) > MAX_DEPTH and is_deep(data, value):
-        raise ValueError(TOO_DEEP)
+        raise TooDeep
     return value
+
+
+def cut_depths(data: bytes) -> bytes:
+    """The same document with null in place of what is nested too deeply."""
+    pieces: list[bytes] = []
+    depth = end = 0
+    for mark in _MARKS.finditer(data):
+        if data[mark.start()] in b"[{":
+            depth += 1
+            if depth == MAX_DEPTH + 1:
+                pieces += (data[end : mark.start()], b"null")
+        elif data[mark.start()] in b"]}":
+            if depth == MAX_DEPTH + 1:
+                end = mark.end()
+            depth -= 1
+    return b"".join((*pieces, data[end:]))
 
 
 def _opens(data: bytes | str) -> int:

@@ -20,7 +20,7 @@ import msgspec
 from wicket_mcp.codec import (
     LARGE,
     MAX_DEPTH,
-    TOO_DEEP,
+    TooDeep,
     encode,
     is_deep,
     is_large,
@@ -110,7 +110,7 @@ class _Reader:
         if value is not None:
             return value
         if depth >= MAX_DEPTH:
-            raise ValueError(TOO_DEEP)
+            raise TooDeep
         match self._text[at : at + 1]:
             case "[":
                 return self._list(at + 1, depth + 1)
@@ -140,7 +140,7 @@ class _Reader:
             except json.JSONDecodeError:
                 continue
             except RecursionError:
-                raise ValueError(TOO_DEEP) from None
+                raise TooDeep from None
             if end + 2 < len(self._window) or self._base + len(self._window) >= len(self._text):
                 self._check(value, self._window[at - self._base : end], depth)
                 return value, self._base + end
@@ -154,7 +154,7 @@ class _Reader:
             self._values += marks.count(",") + containers
             self._containers += containers
             if is_deep(source, value, MAX_DEPTH - depth):  # pyright: ignore[reportUnknownArgumentType]
-                raise ValueError(TOO_DEEP)
+                raise TooDeep
         if self._most is None:
             return
         if self._values > self._most:

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias, TypeGuard
 
 import msgspec
 
-from wicket_mcp.codec import LARGE, decode
+from wicket_mcp.codec import LARGE, TooDeep, cut_depths, decode
 from wicket_mcp.errors import Internal, ProtocolViolation, Refused, WicketError, to_rpc
 from wicket_mcp.large_json import decode_off_loop
 from wicket_mcp.model import JsonObject, as_list, as_object
@@ -34,6 +34,8 @@ CONNECTION_WIDE = frozenset(
     for event in ("tools/list_changed", "prompts/list_changed", "resources/list_changed", "resources/updated")
 )
 """Notifications that concern the whole connection, even if they arrive with the answer to one request."""
+
+_LISTS = ("tools", "prompts", "resources", "resourceTemplates")
 
 Id: TypeAlias = int | str
 _ID_TYPES = (int, str)
@@ -297,7 +299,30 @@ def read_id(data: bytes) -> int | None:
 
 async def decode_message(data: bytes) -> Any:
     """One message of a peer, decoded off the loop if it is large. Raises ValueError."""
-    return decode(data) if len(data) < LARGE else await decode_off_loop(data)
+    if len(data) < LARGE:
+        return decode_small_message(data)
+    try:
+        return await decode_off_loop(data)
+    except TooDeep:
+        return _require_list(await decode_off_loop(await asyncio.to_thread(cut_depths, data)))
+
+
+def decode_small_message(data: bytes) -> Any:
+    """One message of a peer. Raises ValueError."""
+    try:
+        return decode(data)
+    except TooDeep:
+        return _require_list(decode(cut_depths(data)))
+
+
+def _require_list(message: Any) -> Any:
+    """`message`, from which depths were cut, if it is a list: this costs only the entry that had them, which the reader
+    of lists rejects. Raises TooDeep: in any other message, nothing may be missing.
+    """
+    result = as_object(as_object(message).get("result"))
+    if "content" in result or not any(isinstance(result.get(key), list) for key in _LISTS):
+        raise TooDeep
+    return message
 
 
 def list_messages(content: Any) -> list[JsonObject]:

@@ -195,6 +195,22 @@ class StrangeNames(Echo):  # pyright: ignore[reportUntypedBaseClass]
         self.answer(number, {"tools": tools})
 
 
+class DeepTools(Echo):  # pyright: ignore[reportUntypedBaseClass]
+    """Has tools whose definitions are nested as deep as LEVELS says, beside PADDING characters of another."""
+
+    def on_list(self, number: Any, params: Message) -> None:
+        levels = int(os.environ["LEVELS"])
+        deep = '{"items": ' * levels + "1" + "}" * levels
+        padding = {"name": "long", "description": "x" * int(os.environ["PADDING"]), "inputSchema": {"type": "object"}}
+        tools = [
+            '{"name": "in", "inputSchema": ' + deep + "}",
+            '{"name": "out", "inputSchema": {}, "outputSchema": ' + deep + "}",
+            json.dumps(padding),
+            json.dumps(ECHO),
+        ]
+        self.write(f'{{"jsonrpc": "2.0", "id": {number}, "result": {{"tools": [{",".join(tools)}]}}}}\n'.encode())
+
+
 class FloodsWith(Echo):  # pyright: ignore[reportUntypedBaseClass]
     """`slow` writes one thing without end: what is no message, or answers nothing, or is not even on stdout."""
 

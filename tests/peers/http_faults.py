@@ -147,6 +147,14 @@ class Streams(HttpPeer):
         writer.write(self._stream.replace(b"{id}", str(request.body["id"]).encode()))
 
 
+class StreamsOn(Streams):
+    """Never ends its stream."""
+
+    async def answer(self, request: Received, writer: asyncio.StreamWriter) -> None:
+        await super().answer(request, writer)
+        await asyncio.Event().wait()
+
+
 class GzipBomb(HttpPeer):
     """Half a megabyte that unfolds to a hundred."""
 

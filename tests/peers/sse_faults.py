@@ -96,6 +96,13 @@ class AnswersWithout(SsePeer):
         stream.write(event(b'{"jsonrpc": "2.0", "id": %d}' % request.body["id"]))
 
 
+class AnswersTooDeeply(SsePeer):
+    """An answer that nobody can read, on a stream that stays open."""
+
+    async def react(self, request: Received, stream: asyncio.StreamWriter) -> None:
+        stream.write(event(request.answered({"x": "@"}).replace(b'"@"', b"[" * 500 + b"]" * 500)))
+
+
 class NeverAnswers(SsePeer):
     """Posts are taken and nothing comes of them; `told` is set by a cancellation."""
 

@@ -112,6 +112,22 @@ async def test_f16_t22_d6_a_list_without_measure_is_cut_and_the_cut_is_said(
         assert await echo(gateway, "x") == "still here"
 
 
+@pytest.mark.promise(
+    "F16", "A tool whose definition is nested too deeply is left out, with the reason; the rest works."
+)
+@pytest.mark.parametrize("padding", [0, 300_000], ids=["small", "large"])
+@pytest.mark.parametrize("levels", [110, 130, 5000])
+async def test_f16_a_tool_that_is_nested_too_deeply_costs_itself_only(
+    open_gateway: OpenGateway, levels: int, padding: int
+) -> None:
+    server = hostile("DeepTools", env={"LEVELS": str(levels), "PADDING": str(padding)})
+    async with open_gateway({"x": server}) as gateway:
+        assert sorted(tool.name for tool in await gateway.tools()) == ["echo", "long"]
+        rejected = {entry.name: entry.reason for entry in gateway.catalogue.now.listings["x"].rejected}
+        assert rejected["in"] == rejected["out"] == "its definition is nested more than 100 levels deep"
+        assert await echo(gateway, "x") == "still here"
+
+
 @pytest.mark.promise("T13", "If names look alike, an exact name always means its own tool.")
 async def test_t13_names_that_look_alike_stay_apart(open_gateway: OpenGateway) -> None:
     async with open_gateway({"x": hostile("StrangeNames")}) as gateway:

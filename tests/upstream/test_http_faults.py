@@ -77,10 +77,12 @@ async def test_f12_a_message_without_measure_is_refused_in_little_memory(
         (peers.Says(200, "application/json", b"{}", Content_Encoding="gzip"), "compression is broken"),
         (peers.TruncatedGzip(), "ends too early"),
         (peers.Streams(b'data: {"jsonrpc": "2.0", "id"'), 'not JSON-RPC: {"jsonrpc": "2.0", "id"'),
+        (peers.StreamsOn(b'data: {"jsonrpc": "2.0", "id": {id}, "result": NaN}\n\n'), "not JSON-RPC: {"),
         (peers.NotHttp(), "does not speak HTTP"),
     ],
 )
-async def test_an_answer_that_is_not_mcp_is_a_protocol_violation(
+@pytest.mark.promise("F4", "Over Streamable HTTP too, a call whose answer cannot be read fails at once.")
+async def test_f4_an_answer_that_is_not_mcp_is_a_protocol_violation(
     peer: peers.HttpPeer, said: str, client: HttpClient
 ) -> None:
     problem = await failure(peer, client)

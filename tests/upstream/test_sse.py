@@ -99,12 +99,14 @@ async def test_strays_cost_themselves_only(client: HttpClient, host: RecordingHo
         (peers.EndlessEvent(), ProtocolViolation, "larger than 1 MiB"),
         (peers.EndsMidCall(), Crashed, "ended its stream"),
         (peers.AnswersWithout(), ProtocolViolation, "without a result"),
+        (peers.AnswersTooDeeply(), ProtocolViolation, "sent an answer that cannot be read"),
         (Says(401, "text/plain", b"who?"), HttpRefused, "HTTP 401"),
         (Says(200, "text/html", b"<h1>"), ProtocolViolation, "'text/html'"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, peers.HttpPeer) else "",
 )
-async def test_a_fault_ends_in_one_typed_error(
+@pytest.mark.promise("F4", "Over HTTP+SSE too, a call whose answer cannot be read fails at once.")
+async def test_f4_a_fault_ends_in_one_typed_error(
     peer: peers.HttpPeer, kind: type[UpstreamError], said: str, client: HttpClient, host: RecordingHost
 ) -> None:
     async with peer:

@@ -8,7 +8,7 @@ from typing import Any
 
 from wicket_mcp.budget import MAX_ADDRESS
 from wicket_mcp.catalog.list_fields import MAX_BYTES, Pages, exceeds, unknown_fields
-from wicket_mcp.codec import encode, weighs_over
+from wicket_mcp.codec import encode, is_deep, weighs_over
 from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.errors import METHOD_NOT_FOUND, Refused
 from wicket_mcp.model import JsonObject, Listing, Rejected, Tool, as_list, as_object, as_seconds
@@ -21,6 +21,7 @@ Ask = Callable[[str, JsonObject], Awaitable[JsonObject]]
 MAX_NAME = 256  # characters
 MAX_SCHEMA_BYTES = 256 * 1024  # the largest real one has 26 KB
 MAX_DEFINITION_BYTES = 512 * 1024
+MAX_LEVELS = 100  # of lists and objects; less than a message may have, so that none is accepted of which a part was cut
 MAX_DESCRIPTION = 16 * 1024  # characters; the longest real one has 9,000
 MAX_LISTING_BYTES = 32 * 1024**2  # of all lists of a server together
 
@@ -155,6 +156,8 @@ def _choose(entries: Sequence[JsonObject], key: str, longest: int, rejected: lis
             reason = f"its {key} is longer than {longest} characters"
         elif weighs_over(entry, MAX_DEFINITION_BYTES):
             reason = f"its definition is larger than {MAX_DEFINITION_BYTES // 1024} KiB"
+        elif is_deep(encode(entry), entry, MAX_LEVELS):
+            reason = f"its definition is nested more than {MAX_LEVELS} levels deep"
         else:
             chosen.append(entry)
             continue
@@ -181,8 +184,11 @@ def _unusable(entry: JsonObject) -> str:
     encoded = encode(schema)
     if len(encoded) > MAX_SCHEMA_BYTES:
         return f"its inputSchema is larger than {MAX_SCHEMA_BYTES // 1024} KiB"
-    if len(encode({**entry, "description": ""})) > MAX_DEFINITION_BYTES:
+    whole = encode({**entry, "description": ""})
+    if len(whole) > MAX_DEFINITION_BYTES:
         return f"its definition is larger than {MAX_DEFINITION_BYTES // 1024} KiB"
+    if is_deep(whole, entry, MAX_LEVELS):
+        return f"its definition is nested more than {MAX_LEVELS} levels deep"
     return invalid_mark(as_object(schema)) if MARK.encode() in encoded else ""
 
 

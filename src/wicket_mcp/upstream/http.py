@@ -12,7 +12,7 @@ from typing import Any
 from wicket_mcp.errors import Crashed, NotSent, Refused, UpstreamError
 from wicket_mcp.large_json import encode_message
 from wicket_mcp.model import META_SUBSCRIPTION, MODERN_VERSION, JsonObject, as_object
-from wicket_mcp.rpc import NO_CALLBACKS, Callbacks, Id, decode_message, list_messages, note_sent, read_result
+from wicket_mcp.rpc import NO_CALLBACKS, Callbacks, Id, decode_message, list_messages, note_sent, read_id, read_result
 from wicket_mcp.upstream.connection import Host
 from wicket_mcp.upstream.credentials import Credentials
 from wicket_mcp.upstream.egress import MAY_HAVE_ACTED, Answer, HttpClient, in_words
@@ -224,6 +224,9 @@ class HttpConnection(PostingConnection):
                         result = self._take(await decode_message(event.data), number, callbacks)
                     except ValueError:
                         unreadable = event.data
+                        if read_id(event.data) == number:
+                            more = False
+                            break
                         self._rpc.overhear()
                     except Refused:
                         answer.finish()

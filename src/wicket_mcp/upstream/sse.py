@@ -12,13 +12,13 @@ from typing import Any
 from wicket_mcp.errors import Crashed, NotSent, Unavailable, UpstreamError
 from wicket_mcp.large_json import encode_message
 from wicket_mcp.model import JsonObject
-from wicket_mcp.rpc import NO_CALLBACKS, Callbacks, decode_message
+from wicket_mcp.rpc import NO_CALLBACKS, Callbacks, decode_message, read_id
 from wicket_mcp.telemetry.redact import mask_url
 from wicket_mcp.upstream.connection import Host
 from wicket_mcp.upstream.credentials import Credentials
 from wicket_mcp.upstream.egress import MAY_HAVE_ACTED, Answer, Endpoint, HttpClient, in_words
 from wicket_mcp.upstream.event_stream import Event, EventParser, OversizedEventError
-from wicket_mcp.upstream.http_errors import excerpt, lost_session, refusal, violation
+from wicket_mcp.upstream.http_errors import lost_session, refusal, violation
 from wicket_mcp.upstream.http_headers import EVENTS
 from wicket_mcp.upstream.posting import PostingConnection
 from wicket_mcp.upstream.subscription import Subscription
@@ -143,13 +143,19 @@ class SseConnection(PostingConnection):
         elif event.type == "message":
             try:
                 message: Any = await decode_message(event.data)
-            except ValueError:
-                shown_data = excerpt(event.data, self._endpoint)
-                log.debug("server '%s' sent an event that is not JSON: %s", self._server, shown_data)
-                self._rpc.overhear()
+            except ValueError as problem:
+                self._reject(event.data, problem)
             else:
                 self._rpc.receive(message)
         else:
+            self._rpc.overhear()
+
+    def _reject(self, data: bytes, problem: ValueError) -> None:
+        """Fail the call whose answer cannot be decoded, if it can be seen which call that is."""
+        number = read_id(data)
+        error = violation(self._endpoint, f"sent an answer that cannot be read ({problem})", data)
+        if number is None or not self._rpc.reject(number, error):
+            log.debug("%s", error)
             self._rpc.overhear()
 
     def _end_of_stream(self) -> UpstreamError:

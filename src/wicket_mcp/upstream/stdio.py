@@ -18,13 +18,13 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from wicket_mcp.codec import LARGE, decode, encode, is_large
+from wicket_mcp.codec import LARGE, encode, is_large
 from wicket_mcp.config.model.config import ResolvedServer
 from wicket_mcp.errors import CannotStart, Crashed, NotSent, ProtocolViolation, Unavailable, UpstreamError
 from wicket_mcp.framing import CutLine, LineFramer, LineTooLong, read_by_pipefuls
-from wicket_mcp.large_json import decode_off_loop, encode_off_loop
+from wicket_mcp.large_json import encode_off_loop
 from wicket_mcp.model import JsonObject
-from wicket_mcp.rpc import NO_CALLBACKS, Callbacks, Rpc, read_id
+from wicket_mcp.rpc import NO_CALLBACKS, Callbacks, Rpc, decode_message, decode_small_message, read_id
 from wicket_mcp.tasks import Tasks
 from wicket_mcp.telemetry.redact import Redactor, url_secrets
 from wicket_mcp.upstream.child_stderr import ChildStderr
@@ -234,7 +234,7 @@ class StdioConnection(Versioned, asyncio.SubprocessProtocol):
 
     async def _take_large(self, line: bytes) -> None:
         try:
-            message: Any = await decode_off_loop(line.strip().removeprefix(_BOM))
+            message: Any = await decode_message(line.strip().removeprefix(_BOM))
         except ValueError as problem:
             message = problem
         if self._large is line:
@@ -315,7 +315,7 @@ class StdioConnection(Versioned, asyncio.SubprocessProtocol):
             self._rpc.overhear()
             return
         try:
-            message: Any = decode(text.removeprefix(_BOM))
+            message: Any = decode_small_message(text.removeprefix(_BOM))
         except ValueError as problem:
             self._handle(text, problem)
         else:

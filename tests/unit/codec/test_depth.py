@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wicket_mcp.codec import MAX_DEPTH, decode, encode
+from wicket_mcp.codec import MAX_DEPTH, cut_depths, decode, encode
 
 BESIDE: list[list[Any]] = [[], ["x" * 300], [[1, {"a": [2]}]] * 500, ["]}[{" * 300]]
 
@@ -38,6 +38,18 @@ def test_v21_any_depth_is_a_value_error(depth: int) -> None:
 def test_v21_many_deep_branches_are_found_as_one_is() -> None:
     with pytest.raises(ValueError, match="too deeply"):
         decode(encode([nested(400)] * 300))
+
+
+@given(st.integers(0, 3 * MAX_DEPTH), st.text(alphabet='[]{}"\\a'), st.sampled_from(["[", "{", "[{"]))
+def test_what_is_too_deep_is_cut_and_nothing_else(depth: int, text: str, kinds: str) -> None:
+    value = {"first": [text], text: nested(depth, kinds, text), "last": [[text], {text: 1}]}
+    cut = decode(cut_depths(encode(value)))
+    if depth < MAX_DEPTH:
+        assert cut == value
+    else:
+        for _ in range(depth - MAX_DEPTH + 1):  # from inside
+            kinds = kinds[1:] + kinds[0]
+        assert cut == {**value, text: nested(MAX_DEPTH - 1, kinds, None)}
 
 
 @given(st.text(alphabet='[]{}"\\a'))
