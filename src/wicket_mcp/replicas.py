@@ -11,13 +11,14 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
 from wicket_mcp.cluster.claims import ClaimingMembers, ClaimsAway
 from wicket_mcp.cluster.file_members import FileMembers
-from wicket_mcp.cluster.members import AWAY, Member
+from wicket_mcp.cluster.members import AWAY, Member, tag
 from wicket_mcp.cluster.relay import PEER, Relay
 from wicket_mcp.cluster.seal import Ring
 from wicket_mcp.config.model.config import HttpConfig
@@ -81,8 +82,9 @@ class Replicas:
         gateway.held.seal_with(Seal(*ring.derive("held"), home=self.me, clock=ring.now))
         gateway.accounts.waiting.share(ring)
         gateway.results.share(self._find_result)
-        gateway.task_ids.share(ring.derive("tasks"), self.me)
-        gateway.local_tasks.share(Elsewhere(self.router.has_task, self.router.ask_about_task))
+        gateway.task_ids.share(ring.derive("tasks"))
+        elsewhere = Elsewhere(partial(tag, self.me), self.router.has_task, self.router.ask_about_task)
+        gateway.local_tasks.share(elsewhere)
 
     @classmethod
     async def open(cls, gateway: "Gateway", sessions: "Sessions") -> "Replicas":

@@ -125,6 +125,35 @@ async def test_a_task_of_one_replica_is_followed_answered_and_cancelled_at_anoth
         assert await modern.status(first, number) == "cancelled"
 
 
+async def test_every_replica_lists_the_tasks_of_all(postgres: Postgres, tmp_path: Path) -> None:
+    async with (
+        replicas(tmp_path, postgres.database(), {"x": peer("Echo")}, count=2) as house,
+        aiohttp.ClientSession() as http,
+        asyncio.timeout(90),
+    ):
+        first, second = house.replicas
+        here, there = Legacy(http), Legacy(http)
+        for client, replica in ((here, first), (there, second)):
+            await client.ask(replica, "initialize", {**HELLO, "protocolVersion": "2025-11-25"})
+
+        async def listed(client: Legacy, replica: Replica) -> list[tuple[str, str]]:
+            _, body = await client.ask(replica, "tasks/list", {})
+            return [(task["taskId"], task["status"]) for task in body["result"]["tasks"]]
+
+        made = [await make_task(here, first), await make_task(there, second)]
+        await at_the_server(http, first, 2)
+        for client, replica in ((here, first), (there, second)):
+            assert await listed(client, replica) == [(number, "working") for number in made]
+        _, cancelled = await there.ask(second, "tasks/cancel", {"taskId": made[1]})
+        assert cancelled["result"]["status"] == "cancelled"
+        while await listed(here, first) != [(made[0], "working"), (made[1], "cancelled")]:
+            pass  # the test's own time limit is the deadline
+        await first.kill()
+        while (await listed(there, second))[0] == (made[0], "working"):
+            pass  # it is not yet known that its keeper is dead
+        assert await listed(there, second) == [(made[0], "failed"), (made[1], "cancelled")]
+
+
 async def test_a_task_whose_replica_died_is_told_to_have_failed(postgres: Postgres, tmp_path: Path) -> None:
     async with (
         replicas(tmp_path, postgres.database(), {"x": peer("Echo")}, count=2) as house,

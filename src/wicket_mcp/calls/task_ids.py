@@ -1,7 +1,9 @@
 """Ids of tasks as clients know them: they carry the server and its own id, and are sealed to the principal.
 
 No state is kept: an id stays valid after a restart, because the key is a file of its own in the state folder. The empty
-server stands for Wicket itself, which keeps tasks for servers that have none (`surface/local_tasks.py`).
+server stands for Wicket itself, which keeps tasks for servers that have none (`surface/local_tasks.py`). With other
+gateways, the id of such a task begins with the gateway that keeps it (`gateway~`), also outside the seal, so that each
+of them can forward a request.
 """
 
 import secrets
@@ -24,14 +26,14 @@ class TaskIds:
     def __init__(self, folder: Path | None) -> None:
         """Without a folder, ids are valid only as long as this object lives."""
         self._folder = folder
-        self._home = ""
 
-    def share(self, keys: Sequence[bytes], home: str) -> None:
-        """Use the keys that all replicas share, the first for sealing; our own tasks are found at `home`."""
-        self._keys, self._home = tuple(keys), f"{home}~"
+    def share(self, keys: Sequence[bytes]) -> None:
+        """Use the keys that all replicas share, the first for sealing."""
+        self._keys = tuple(keys)
 
     def seal(self, server: str, task: str, principal: Principal) -> str:
-        return f"{'' if server else self._home}{seal(self._keys[0], encode([server, task]), _binding(principal))}"
+        keeper = "" if server else task[: task.find("~") + 1]
+        return f"{keeper}{seal(self._keys[0], encode([server, task]), _binding(principal))}"
 
     def open(self, sealed: str, principal: Principal) -> tuple[str, str]:
         """The server and its own id. Raises UnknownName for an id that was not sealed for this principal."""

@@ -18,7 +18,7 @@ import msgspec
 
 from wicket_mcp.calls.task_wait import Followed
 from wicket_mcp.codec import decode, encode
-from wicket_mcp.errors import Internal, Overloaded, WicketError
+from wicket_mcp.errors import Internal, Overloaded, Unavailable, WicketError
 from wicket_mcp.model import JsonObject, Principal, Represented, as_object
 from wicket_mcp.store.base import ResultStore
 from wicket_mcp.store.model import StoredResult
@@ -46,8 +46,12 @@ Work = Callable[["LocalTask"], Awaitable[JsonObject]]
 class Elsewhere(NamedTuple):
     """The tasks that other gateways of the cluster keep."""
 
+    mark: Callable[[str], str]
+    """The id of a task of ours, by which the others know that we keep it."""
     has: Callable[[str], Awaitable[bool]]
-    """Whether the task with this id, as clients know it, is kept by another gateway that is running."""
+    """Whether the task with this id, ours or the clients', is kept by another gateway that is running. Raises
+    Unavailable if that is not known at the moment.
+    """
     ask: Callable[[str, JsonObject, Principal], Awaitable[JsonObject]]
     """That gateway's result of a modern method of tasks. Raises Refused, or Unavailable if it does not answer."""
 
@@ -152,9 +156,10 @@ class LocalTasks:
         """Begin `work` as a task that is recorded at once and survives a restart. Raises Overloaded."""
         self._make_room(principal)
         seconds = min(max(self.ttl if ttl is None else ttl, 1.0), LONGEST_TTL)
-        task = LocalTask(secrets.token_urlsafe(16), principal, seconds)
+        number = secrets.token_urlsafe(16)
+        task = LocalTask(self.elsewhere.mark(number) if self.elsewhere else number, principal, seconds)
         task.followed = followed or task.followed
-        self._know(task, task.ttl)
+        self._know(task)
         self.resume(task, work)
         await self._save(task)
         return task
@@ -168,8 +173,9 @@ class LocalTasks:
     async def find(self, number: str, principal: Principal) -> LocalTask | None:
         """A task of the principal. One from before a restart that had not ended has no `work`."""
         task = self._tasks.get(number)
-        if task is None:
-            task = await self._load(number, principal)
+        if task is None and (task := await self.read(number, principal)) is not None:
+            task = self._tasks.get(number) or task
+            self._know(task)
         return task if task is not None and task.principal.name == principal.name else None
 
     def of(self, principal: Principal) -> list[LocalTask]:
@@ -177,15 +183,33 @@ class LocalTasks:
         own = (task for task in self._tasks.values() if task.principal.name == principal.name)
         return sorted(own, key=lambda task: task.created_at)
 
-    async def recall(self, principal: Principal) -> None:
-        """Know the principal's tasks from before a restart. With other gateways, they may be theirs."""
-        if self._store is None or self.elsewhere is not None or principal.name in self._recalled:
-            return
+    async def recall(self, principal: Principal) -> list[str]:
+        """Know the principal's tasks that the store has: from before a restart, and those of other gateways that have
+        ended. Returns the ids of those that other gateways still work on.
+        """
+        if self._store is None or (self.elsewhere is None and principal.name in self._recalled):
+            return []
+        try:
+            stored = [text.split(" ")[1:] for text in await self._store.list_results(KIND, principal)]
+        except Internal as problem:
+            log.warning("only the tasks that this process knows are listed: %s", problem)
+            return []
         self._recalled.add(principal.name)
-        ids = await self._store.list_results(KIND, principal)
-        numbers = list(dict.fromkeys(text.split(" ")[1] for text in ids))
-        for number in numbers[-MAX_PER_PRINCIPAL:]:
-            await self.find(number, principal)
+        ended = {number for number, stage in stored if stage == "ended"}
+        numbers = list(dict.fromkeys(number for number, _ in stored))[-MAX_PER_PRINCIPAL:]
+        running: list[str] = []
+        for number in numbers:
+            if number not in self._tasks and number not in ended and await self._may_run_elsewhere(number):
+                running.append(number)
+            else:
+                await self.find(number, principal)
+        return running
+
+    async def _may_run_elsewhere(self, number: str) -> bool:
+        try:
+            return self.elsewhere is not None and await self.elsewhere.has(number)
+        except Unavailable:
+            return True
 
     def cancel(self, task: LocalTask) -> None:
         """Cancel a task; one that has ended stays as it is."""
@@ -220,9 +244,11 @@ class LocalTasks:
                 task.change("completed")
         self._save_soon(task)
 
-    def _know(self, task: LocalTask, seconds: float) -> None:
-        self._tasks[task.id] = task
-        asyncio.get_running_loop().call_later(seconds, self._forget, task)
+    def _know(self, task: LocalTask) -> None:
+        if task.id not in self._tasks:
+            self._tasks[task.id] = task
+            seconds = max(0.0, task.created_at.timestamp() + task.ttl - time.time())
+            asyncio.get_running_loop().call_later(seconds, self._forget, task)
 
     def _save_soon(self, task: LocalTask) -> None:
         self._saving.start(self._save(task), "save task")
@@ -250,21 +276,20 @@ class LocalTasks:
         except Internal as problem:
             log.warning("a task is kept in memory only: %s", problem)
 
-    async def _load(self, number: str, principal: Principal) -> LocalTask | None:
-        """A task from before a restart."""
+    async def read(self, number: str, principal: Principal) -> LocalTask | None:
+        """A task as the store has it."""
         if self._store is None:
             return None
         stored: StoredResult | None = None
         for stage in STAGES:
             stored = stored or await self._store.load_result(f"task {number} {stage}", principal)
-        if stored is None or number in self._tasks:
-            return self._tasks.get(number)
+        if stored is None:
+            return None
         record = as_object(decode(stored.body))
         task = LocalTask(number, principal, record["ttl"])
         task.created_at, task.updated_at = (datetime.fromtimestamp(record[key], UTC) for key in ("created", "updated"))
         task.status, task.result, task.error = cast("Status", record["status"]), record["result"], record["error"]
         task.followed = Followed(record["server"], record["task"])
-        self._know(task, max(0.0, stored.expires_at - time.time()))
         return task
 
     def _make_room(self, principal: Principal) -> None:

@@ -227,13 +227,28 @@ def _outcome(error: JsonObject | None, result: JsonObject | None, related: JsonO
 
 
 async def list_tasks(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
-    """Legacy: the principal's tasks, oldest first."""
-    await protocol.tasks.recall(caller.principal)
+    """Legacy: the principal's tasks, oldest first; with other gateways, theirs too."""
+    elsewhere = await protocol.tasks.recall(caller.principal)
     own = protocol.tasks.of(caller.principal)
     for task in own:
         if task.work is None and not task.ended:
             _take_up(protocol, caller, task)
-    return build_page(request, "tasks", [_legacy(protocol, task) for task in own], "taskId", LIST_PAGE)
+    others = await asyncio.gather(*(_seen_elsewhere(protocol, request, caller, number) for number in elsewhere))
+    entries = [*(_legacy(protocol, task) for task in own), *filter(None, others)]
+    entries.sort(key=lambda entry: as_text(entry.get("createdAt")))
+    return build_page(request, "tasks", entries, "taskId", LIST_PAGE)
+
+
+async def _seen_elsewhere(protocol: "Protocol", request: "Request", caller: Caller, number: str) -> JsonObject | None:
+    """A task that another gateway keeps; as the store has it if that gateway does not answer."""
+    about: JsonObject = {"taskId": protocol.verbs.task_ids.seal("", number, caller.principal)}
+    try:
+        return _as_legacy(await _of_server(protocol, request.repeat(about), caller, unmetered=True))
+    except Unavailable:
+        stored = await protocol.tasks.read(number, caller.principal)
+        return None if stored is None else _legacy(protocol, stored)
+    except (RpcProblem, Refused):
+        return None  # its time is over
 
 
 async def listen(protocol: "Protocol", request: "Request", caller: Caller, ids: list[str]) -> None:
