@@ -11,7 +11,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 from tests.conftest import ROOT
-from tests.peers.postgres import free_port
+from tests.peers.ports import free_port
 
 PINNED = re.compile(r"^([A-Za-z0-9._-]+)==.*(?:\n[ \t]+.*)*\n", re.MULTILINE)
 

@@ -9,7 +9,7 @@ from typer.main import get_command
 
 from tests.cli.shell import PATIENCE, Shell
 from tests.conftest import peer
-from tests.peers.postgres import free_port
+from tests.peers.ports import free_port
 from wicket_mcp.cli import app
 from wicket_mcp.cli.verbs import VERBS
 from wicket_mcp.codec import encode

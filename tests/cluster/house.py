@@ -15,7 +15,7 @@ from tests.conftest import ROOT, Server
 from tests.gateway.serving import TOKEN, toml_of
 from tests.peers.haproxy import haproxy
 from tests.peers.namespace import Namespace
-from tests.peers.postgres import free_port
+from tests.peers.ports import free_port
 
 VAULT_KEY = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
 
@@ -34,6 +34,8 @@ class Replica:
     prefix: tuple[str, ...] = ()
     """What its command is started with: another machine, say."""
     process: Process | None = None
+    started_at: int = 0
+    """How long its log was when it started."""
 
     @property
     def address(self) -> str:
@@ -56,6 +58,7 @@ class Replica:
         (state / "token").write_text(TOKEN)
         command = ("-m", "wicket_mcp", "serve", "--config", str(self.config), "--http", f"{self.host}:{self.port}")
         with (self.folder / f"log-{self.number}").open("ab") as log:
+            self.started_at = len(self.log)
             self.process = await create_subprocess_exec(
                 *self.prefix,
                 sys.executable,
@@ -74,6 +77,9 @@ class Replica:
         async with asyncio.timeout(90), aiohttp.ClientSession() as session:
             while True:
                 assert self.process is None or self.process.returncode is None, self.log
+                if self.process is not None and "wicket: serving" not in self.log[self.started_at :]:
+                    await asyncio.sleep(0.05)  # who answers there may be another one
+                    continue
                 try:
                     async with session.get(f"{self.address}/readyz") as answer:
                         if answer.status == 200:

@@ -13,7 +13,8 @@ from tests.cluster.keys import make_key, wicket
 from tests.cluster.test_replicas import HELLO, Legacy, readiness
 from tests.conftest import peer
 from tests.gateway.serving import Raw
-from tests.peers.postgres import Postgres, free_port
+from tests.peers.ports import free_port
+from tests.peers.postgres import Postgres
 from tests.peers.tcp_proxy import Cable, DeafCable
 
 

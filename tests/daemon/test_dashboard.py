@@ -13,7 +13,8 @@ from tests.daemon.conftest import Machine, call
 from tests.daemon.test_faults import slow
 from tests.gateway.serving import TOKEN, Command, Raw
 from tests.gateway.test_http import INITIALIZE
-from tests.peers.postgres import Postgres, free_port
+from tests.peers.ports import free_port
+from tests.peers.postgres import Postgres
 from wicket_mcp.daemon.control import find_daemons
 from wicket_mcp.model import LOCAL, Principal
 from wicket_mcp.surface.neighbours import GATE, Neighbours

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import re
-import socket
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
@@ -46,8 +45,3 @@ async def _drain(stream: asyncio.StreamReader) -> None:
     """Read what a child says, so that it never waits for a reader; shown by pytest when a test fails."""
     while line := await stream.readline():
         os.write(2, line)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]

@@ -18,9 +18,10 @@ from mcp import StdioServerParameters
 
 from tests.conftest import NODE_SERVERS, ROOT, Server
 from tests.eras.chair import SERVER, Chair, Door, seated
-from tests.eras.child import free_port, serving
+from tests.eras.child import serving
 from tests.eras.table import Link
 from tests.gateway.serving import toml_of
+from tests.peers.ports import free_port
 from wicket_mcp.tasks import Tasks
 
 T = TypeVar("T")

@@ -17,7 +17,7 @@ import pytest
 from tests.conftest import OpenGateway, peer
 from tests.gateway.serving import ACCEPT, META, TOKEN, Command, Raw, raw_client, serve_http
 from tests.gateway.test_faults import gone
-from tests.peers.postgres import free_port
+from tests.peers.ports import free_port
 from wicket_mcp.config.model.config import HttpConfig
 from wicket_mcp.errors import ConfigError
 from wicket_mcp.surface.guard import Guard, Rejected, check_exposure

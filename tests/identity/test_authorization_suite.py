@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-import socket
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
@@ -12,15 +11,10 @@ from tests.conformance.differences import known
 from tests.conformance.suite import HOME, installed, node
 from tests.conftest import OpenGateway
 from tests.identity.test_authorization import Flow, flow
+from tests.peers.ports import free_port
 from wicket_mcp.codec import decode
 
 pytestmark = pytest.mark.node
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
 
 
 async def approve(client: Flow, address: str) -> None:

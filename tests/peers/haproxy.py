@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.peers.postgres import free_port
+from tests.peers.ports import free_port
 
 MISSING = "HAProxy is not installed: run scripts/system"
 

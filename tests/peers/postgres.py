@@ -8,7 +8,6 @@ import getpass
 import itertools
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 from pathlib import Path
@@ -16,6 +15,8 @@ from types import TracebackType
 
 import psycopg
 import pytest
+
+from tests.peers.ports import free_port
 
 _PACKAGES = Path("/usr/lib/postgresql")
 PASSWORD = "secret"
@@ -28,12 +29,6 @@ def binaries() -> Path | None:
     """The folder of the newest installed version's programs."""
     versions = sorted(_PACKAGES.glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
     return versions[-1].parent if versions else None
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 class Postgres:

@@ -8,7 +8,7 @@ from types import TracebackType
 
 import pytest
 
-from tests.peers.postgres import free_port
+from tests.peers.ports import free_port
 
 MISSING = "Redis is not installed: run scripts/system"
 

@@ -12,7 +12,8 @@ from typing import Any
 
 from tests.conformance.suite import node
 from tests.conftest import ROOT
-from tests.eras.child import free_port, serving
+from tests.eras.child import serving
+from tests.peers.ports import free_port
 
 HOME = ROOT / ".node" / "node_modules" / "@modelcontextprotocol" / "inspector" / "clients"
 CHROMIUM = shutil.which("chromium")

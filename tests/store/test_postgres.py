@@ -11,7 +11,8 @@ import psycopg
 import pytest
 
 from tests.peers.old_postgres import old_postgres
-from tests.peers.postgres import Postgres, free_port
+from tests.peers.ports import free_port
+from tests.peers.postgres import Postgres
 from tests.store.contract import changed, key
 from wicket_mcp.errors import ConfigError, Internal
 from wicket_mcp.store.open import open_store

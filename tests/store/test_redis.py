@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from tests.peers.postgres import free_port
+from tests.peers.ports import free_port
 from tests.peers.redis import RedisServer
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.errors import ConfigError

@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 from tests.conftest import ROOT, OpenGateway, peer
 from tests.gateway.serving import TOKEN, Raw, raw_client, serve_http
-from tests.peers.postgres import free_port
+from tests.peers.ports import free_port
 
 from wicket_mcp import Gateway
 from wicket_mcp.codec import decode

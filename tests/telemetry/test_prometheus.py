@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 from tests.conftest import ROOT, OpenGateway, peer
 from tests.gateway.serving import TOKEN, raw_client, serve_http
-from tests.peers.postgres import free_port
+from tests.peers.ports import free_port
 
 from wicket_mcp.codec import decode
 

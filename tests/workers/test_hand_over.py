@@ -13,7 +13,7 @@ from tests.cluster.load import Load, counting_child
 from tests.conftest import peer
 from tests.gateway.serving import ACCEPT
 from tests.peers.counting_servers import CountingServer
-from tests.peers.postgres import free_port
+from tests.peers.ports import free_port
 from tests.workers.conftest import Start
 from tests.workers.test_subscriptions import accepted_by
 from tests.workers.test_workers import HELLO

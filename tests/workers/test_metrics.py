@@ -9,7 +9,7 @@ import aiohttp
 
 from tests.gateway.serving import raw_client
 from tests.peers.counting_servers import CountingServer
-from tests.peers.postgres import free_port
+from tests.peers.ports import free_port
 from tests.workers.conftest import Served, Start
 
 CALLS = 'wicket_calls_total{server="x",tool="echo",outcome="ok"}'

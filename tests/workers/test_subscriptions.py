@@ -13,7 +13,7 @@ import aiohttp
 from tests.cluster.test_subscriptions import hear
 from tests.conftest import PEERS
 from tests.gateway.serving import ACCEPT, META, Raw
-from tests.peers.postgres import free_port
+from tests.peers.ports import free_port
 from tests.peers.watched_server import URI, WatchedServer
 from tests.workers.conftest import Served, Start
 from tests.workers.test_workers import HELLO
