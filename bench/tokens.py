@@ -40,7 +40,7 @@ ME = Silent()
 NOTHING = "never-started"
 RIVALS_EVERY = 6
 CHAIN_FLOW, NATIVE_FLOW = "chain: search, info, call", "native: find, call"
-SIZES = (5, 20, 100, 1966)
+SIZES = (3, 5, 20, 100, 1966)
 PUBLISHED = (
     ("seed 001: all 50 tools at once", "25,000"),
     ("seed 001: one schema on demand", "500"),

@@ -11,7 +11,7 @@ async def test_a_small_catalogue_stands_in_the_instructions_and_needs_no_search(
         assert "x.echo(" not in await gateway.instructions()  # nothing is known of it yet
         await gateway.tools()
         told = await gateway.instructions()
-        assert told.startswith("All 10 tools; a parameter without a type is a string. call_tool calls one")
+        assert told.startswith("All 10 tools; untyped parameters are strings. call_tool calls one")
         assert "\nx.echo(message)\n" in told
         flat = await gateway.instructions("flat")
         assert "x.echo(" not in flat

@@ -91,7 +91,7 @@ def inline_signatures(view: View) -> str:
             return ""
         lines.append(_show_names(tool))
     return (
-        f"All {len(lines)} tools; a parameter without a type is a string. call_tool calls one without a search, "
+        f"All {len(lines)} tools; untyped parameters are strings. call_tool calls one without a search, "
         "run_script several in one step.\n" + "\n".join([*described, *lines])
     )
 
