@@ -1,8 +1,9 @@
-"""What a gateway does under load: `python bench/load.py neighbours|goodput [SECONDS] [TURN]`.
+"""What a gateway does under load: `python bench/load.py neighbours|goodput [SECONDS] [TURN] [BAD ...]`.
 
 `neighbours`: sixty-four clients call sixteen healthy servers for SECONDS (60), in short turns with and without four bad
-servers beside them, which sixteen more clients call: one floods, one hangs, one crashes, one is slow. Wicket's turns
-and those of FastMCP's proxy, with the same servers behind it, follow each other, so that whatever else the machine does
+servers beside them, which sixteen more clients call: one floods, one hangs, one crashes, one is slow (or only those
+that are named). A flood that a turn has begun is stopped while it is over, and goes on in the next. Wicket's turns and
+those of FastMCP's proxy, with the same servers behind it, follow each other, so that whatever else the machine does
 hits all alike. Printed: what became of the healthy calls, the ratio of their p50 and p99, and that of the gateway's
 processor time for each of them, bad ones' work included.
 
@@ -17,13 +18,14 @@ change; their share of the best; and how busy the clients' process was.
 import asyncio
 import json
 import os
+import signal
 import statistics
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -134,8 +136,10 @@ class Gateway:
         return True
 
 
-async def use(gateway: Gateway, clients: int, seconds: float, *, bad: bool = False, servers: Sequence[str]) -> Turn:
-    """One turn: each client calls again when it is answered."""
+async def use(
+    gateway: Gateway, clients: int, seconds: float, *, bad: Sequence[str] = (), servers: Sequence[str]
+) -> Turn:
+    """One turn: each client calls again when it is answered, while others call the `bad` servers."""
     turn, hops = Turn(), [gateway.client() for _ in range(clients)]
     begin = end = float("inf")
 
@@ -151,7 +155,7 @@ async def use(gateway: Gateway, clients: int, seconds: float, *, bad: bool = Fal
         hop.close()
 
     await asyncio.gather(*(_connect(gateway, hop, servers[0]) for hop in hops))
-    provoking = [asyncio.ensure_future(_provoke(gateway, server)) for server in BAD for _ in range(4)] if bad else []
+    provoking = [asyncio.ensure_future(_provoke(gateway, server)) for server in bad for _ in range(4)]
     begin = time.perf_counter()
     end = begin + seconds
     working = asyncio.gather(*(work(number, hop) for number, hop in enumerate(hops)))
@@ -178,17 +182,28 @@ async def _provoke(gateway: Gateway, server: str) -> None:
             await asyncio.sleep(MOMENT)
 
 
-async def neighbours(gateways: Sequence[Gateway], seconds: float, length: float) -> None:
+def floods(gateway: Gateway, number: signal.Signals) -> None:
+    """Stop its flooding server, or let it go on."""
+    for pid in children(gateway.pid):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            if BAD["floods"] in Path(f"/proc/{pid}/cmdline").read_text().split("\0"):
+                os.kill(pid, number)
+
+
+async def neighbours(gateways: Sequence[Gateway], seconds: float, length: float, kinds: Sequence[str]) -> None:
     turns: dict[tuple[str, bool], list[Turn]] = {
         (gateway.name, bad): [] for gateway in gateways for bad in (False, True)
     }
     gateways = [gateway for gateway in gateways if await gateway.is_ready()]
     for gateway in gateways:
         await use(gateway, CLIENTS, 1.0, servers=HEALTHY)
-    for _ in range(max(1, round(seconds / length))):
+    for number in range(max(1, round(seconds / length))):
         for gateway in gateways:
-            for bad in (False, True):
-                turns[gateway.name, bad].append(await use(gateway, CLIENTS, length, bad=bad, servers=HEALTHY))
+            for bad in (False, True) if number % 2 else (True, False):  # whoever is first finds cold caches
+                floods(gateway, signal.SIGCONT if bad else signal.SIGSTOP)
+                turn = await use(gateway, CLIENTS, length, bad=kinds if bad else (), servers=HEALTHY)
+                turns[gateway.name, bad].append(turn)
+            floods(gateway, signal.SIGSTOP)
     for gateway in gateways:
         alone, beside = turns[gateway.name, False], turns[gateway.name, True]
         for share in (0.5, 0.99):
@@ -258,8 +273,13 @@ def give_cores(pid: int) -> None:
     """The first core to a gateway and all its threads, the last one to whatever it has started."""
     for thread in Path(f"/proc/{pid}/task").iterdir():
         os.sched_setaffinity(int(thread.name), {CORES[0]})
-        for child in (thread / "children").read_text().split():
-            os.sched_setaffinity(int(child), {CORES[-1]})
+    for child in children(pid):
+        os.sched_setaffinity(child, {CORES[-1]})
+
+
+def children(pid: int) -> list[int]:
+    threads = Path(f"/proc/{pid}/task").iterdir()
+    return [int(child) for thread in threads for child in (thread / "children").read_text().split()]
 
 
 def commands() -> dict[str, tuple[str, ...]]:
@@ -306,7 +326,9 @@ async def _running(program: Program) -> AsyncGenerator[None]:
         await program.stop()
 
 
-async def main(what: str, *numbers: float) -> None:
+async def main(what: str, *words: str) -> None:
+    numbers = [float(word) for word in words if word not in BAD]
+    kinds = [word for word in words if word in BAD] or list(BAD)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         async with wicket(folder) as ours:
@@ -315,8 +337,8 @@ async def main(what: str, *numbers: float) -> None:
                 return
             seconds, length = (*numbers, *(60.0, 2.0)[len(numbers) :])
             async with fastmcp(folder) as theirs:
-                await neighbours((ours, theirs), seconds, length)
+                await neighbours((ours, theirs), seconds, length, kinds)
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1] if len(sys.argv) > 1 else "neighbours", *map(float, sys.argv[2:])))
+    asyncio.run(main(sys.argv[1] if len(sys.argv) > 1 else "neighbours", *sys.argv[2:]))

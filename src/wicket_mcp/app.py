@@ -463,7 +463,7 @@ def read_config(source: Config | Mapping[str, Any] | str | Path) -> Config:
 def collect_seldom() -> None:
     """What there is now stays; a call makes many small objects and hardly a cycle among them."""
     gc.freeze()
-    gc.set_threshold(50_000, 20, 20)  # a thousand calls under way are not garbage, and are looked through each time
+    gc.set_threshold(10_000, 20, 20)  # a thousand calls under way are not garbage, and are looked through each time
     gc.enable()
 
 

@@ -137,7 +137,7 @@ class Rpc:
                 self.cancel(number, send)
             raise
         finally:
-            del self._pending[number]
+            del self._pending[number], answer  # its error refers to this frame: a cycle that the collector had to find
             if token is not None:
                 self._progress.pop(token, None)
 

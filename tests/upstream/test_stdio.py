@@ -64,6 +64,17 @@ sys.stdout.flush()
 sys.stdin.readline()
 """
 
+FLOODS_ON = """
+import os, pathlib, signal, sys
+written = 0
+def stop(number, frame):
+    pathlib.Path(sys.argv[1]).write_text(str(written))
+    os._exit(0)
+signal.signal(signal.SIGTERM, stop)
+while True:
+    written += os.write(1, b'{"method": "notifications/x"}\\n' * 1000)
+"""
+
 
 class Ponders(RecordingHost):
     """Never answers what it is asked."""
@@ -150,3 +161,13 @@ async def test_a_child_that_is_stopped_has_time_to_tidy_up(
     async with child(TIDIES_UP, str(tmp_path / "tidy"), host=host):
         pass
     assert (tmp_path / "tidy").exists()
+
+
+@pytest.mark.promise("V26", "A flood is not read on while its server is stopped.")
+async def test_v26_a_flood_is_not_read_on_while_its_server_is_stopped(host: RecordingHost, tmp_path: Path) -> None:
+    """It was read at full speed for two seconds, because a server that is stopped may have something to finish."""
+    written = tmp_path / "written"
+    async with child(FLOODS_ON, str(written), host=host) as connection:
+        while not connection.slowed:
+            await asyncio.sleep(0)
+    assert int(written.read_text()) < 2**20

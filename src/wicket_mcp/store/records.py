@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 
 MAX_QUEUED = 10_000
 FLUSH_AFTER = 0.25  # seconds over which records are collected before they are written
+BATCH = 200  # records that are written sooner: a thread that writes many keeps the interpreter from the event loop
 SETTLE = 1.0  # seconds that a reader waits for earlier records; after that it reads without them
 KEY_USE_EVERY = 60.0  # a key's last use is stored to the minute, which saves a write per request
 
@@ -125,7 +126,11 @@ class Recorder:
             await asyncio.wait({flushing})
 
     def _schedule(self) -> None:
-        if self._timer is None and self._flushing is None:
+        if self._flushing is not None:
+            return
+        if len(self._calls) >= BATCH:
+            self._flush()
+        elif self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(FLUSH_AFTER, self._flush)
 
     def _flush(self) -> asyncio.Task[None] | None:

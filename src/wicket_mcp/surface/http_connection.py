@@ -179,7 +179,7 @@ class HttpConnection(asyncio.Protocol):
         self.served.connections.leave(self._address)
         self.served.open.discard(self)
         self._address = None
-        self._parser = None  # break the reference cycle: the parser holds us
+        self._parser = self._parsing = None  # break the reference cycles: both hold us
         self._expect(None)
         if self._idle_timer is not None:
             self._idle_timer.cancel()

@@ -215,15 +215,16 @@ class Pause:
         self.until = 0.0
         """On the loop's clock; 0 if nobody has to wait."""
 
-    async def keep(self, problem: Unavailable, end: float, waits: int) -> None:
-        """Wait as the server asks. Raises `problem` if it does not ask, or beyond `end`, or too often."""
+    async def keep(self, problem: Unavailable, end: float, waits: int) -> bool:
+        """Wait as the server asks; False if it does not ask, or beyond `end`, or too often. Raises Unavailable."""
         if problem.retry_after is None:
-            raise problem
+            return False
         pause = min(max(problem.retry_after, SHORTEST_WAIT), LONGEST_WAIT)
         self.until, self._problem = max(self.until, self._loop.time() + pause), problem
         if self._loop.time() + problem.retry_after >= end or waits == MAX_WAITS:
-            raise problem
+            return False
         await self.pass_by(end)
+        return True
 
     async def pass_by(self, end: float) -> None:
         """Wait until the pause has ended. Raises Unavailable if it lasts beyond `end`."""

@@ -253,7 +253,7 @@ class StdioConnection(Versioned, asyncio.SubprocessProtocol):
         return pause
 
     def _go_on(self, pause: float) -> None:
-        if self._ended:  # read until the pipes end, but ignore the data
+        if self._ended:  # read until the pipes end, but ignore the data; a flood is not read any more
             self._backlog.clear()
             self._large, pause = None, 0.0
         if self._all_read:
@@ -262,7 +262,8 @@ class StdioConnection(Versioned, asyncio.SubprocessProtocol):
                 self._end(self._crash())
         if self._large is None and (pause or self._backlog):
             self._draining = asyncio.get_running_loop().call_later(pause, self._drain)
-        self._set_reading(on=self._draining is None and self._large is None)
+        floods_on = self._ended and self._throttle.slowed and not self._exited.is_set()
+        self._set_reading(on=self._draining is None and self._large is None and not floods_on)
 
     def _set_reading(self, *, on: bool) -> None:
         pipe = cast("asyncio.ReadTransport | None", self._process and self._process.get_pipe_transport(1))
@@ -283,6 +284,8 @@ class StdioConnection(Versioned, asyncio.SubprocessProtocol):
     def process_exited(self) -> None:
         self._exited.set()
         self._stderr.resume()
+        if self._ended:
+            self._set_reading(on=True)
         if self._process is not None:
             self._keeper.drop(self._process.get_pid())  # and everything that it started and left behind
         if self._exit_timer is not None:
@@ -444,6 +447,8 @@ class StdioConnection(Versioned, asyncio.SubprocessProtocol):
             return
         if self._stdin is not None:
             self._stdin.close()
+        if self.slowed:  # it would go on at full speed if it were read, and hears of nothing while it is not
+            self._signal(signal.SIGTERM)
         for number in (signal.SIGTERM, signal.SIGKILL):
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(EXIT_GRACE):

@@ -243,8 +243,7 @@ class Upstream:
             raise
         except TimeoutError:
             self._count_unanswered()
-            elapsed = self._loop.time() - started
-            raise timed_out(self._config.name, method, allowance, self._max_call, elapsed) from None
+            raise timed_out(self._config.name, method, allowance, self._max_call, self._loop.time() - started) from None
         finally:
             if extending is not None:
                 self._attribution.end(extending)
@@ -277,7 +276,8 @@ class Upstream:
                     raise
                 reconnected = True
             except Unavailable as problem:
-                await self._pause.keep(problem, deadline.when, waits)
+                if not await self._pause.keep(problem, deadline.when, waits):
+                    raise
                 waits += 1
             else:
                 self._unanswered = 0
@@ -361,8 +361,11 @@ class Upstream:
                     if self._loop.time() > moved_by:
                         raise
                 except Unavailable as problem:
-                    await self._pause.keep(problem, end, waits)
+                    if not await self._pause.keep(problem, end, waits):
+                        raise
                     waits += 1
+                finally:
+                    del arrival  # its error refers to this frame: a cycle that the collector had to find
             return session
         finally:
             self._expecting -= 1
@@ -458,8 +461,7 @@ class Upstream:
 
     def _schedule_idle_check(self, after: float) -> None:
         if self._config.idle_stop:
-            check = self._stop_if_idle
-            self._idle_check = asyncio.get_running_loop().call_later(after, check, self._life.generation)
+            self._idle_check = self._loop.call_later(after, self._stop_if_idle, self._life.generation)
 
     def _stop_if_idle(self, generation: int) -> None:
         left = self._used_at + self._config.idle_stop - asyncio.get_running_loop().time()

@@ -6,7 +6,7 @@ import pytest
 
 from wicket_mcp.errors import Internal
 from wicket_mcp.store.model import CallRecord
-from wicket_mcp.store.records import MAX_QUEUED, Batch, Recorder
+from wicket_mcp.store.records import BATCH, MAX_QUEUED, Batch, Recorder
 
 
 def call(tool: str = "echo") -> CallRecord:
@@ -56,6 +56,19 @@ async def test_it_is_written_without_anybody_asking() -> None:
     await written.begun.wait()
     await recorder.close()
     assert written.tools == [["echo"]]
+
+
+async def test_many_are_written_at_once() -> None:
+    written = Written()
+    recorder = Recorder(written)
+    for _ in range(BATCH - 1):
+        recorder.record(call())
+    await asyncio.sleep(0)
+    assert not written.begun.is_set()
+    recorder.record(call())
+    await asyncio.sleep(0)
+    assert written.begun.is_set(), "without waiting for more"
+    await recorder.close()
 
 
 async def test_what_comes_while_a_batch_is_written_is_written_next() -> None:

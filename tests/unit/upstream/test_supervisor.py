@@ -1,6 +1,8 @@
 """One upstream over scripted connections, turn by turn."""
 
 import asyncio
+import gc
+import weakref
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -45,6 +47,25 @@ async def test_a_connection_that_dies_before_it_is_adopted_is_not_used() -> None
         assert upstream.greeting is None
         assert await upstream.request("tools/call", CALL) == {}
         assert [connection.log for connection in server.connections] == [[], [("tools/call", "echo")]]
+
+
+async def test_a_call_that_is_rejected_leaves_nothing_to_the_garbage_collector() -> None:
+    """A server that fails is asked again and again; whatever only the collector can free holds everybody up."""
+    server = ScriptedServer()
+    server.dies_after_greeting = 1
+    async with upstream_of(server) as upstream:
+        gc.disable()
+        try:
+            rejected: weakref.ref[Unavailable] | None = None
+            try:
+                await upstream.request("tools/call", CALL)
+            except Unavailable as problem:
+                rejected = weakref.ref(problem)
+            await turns()
+            assert rejected is not None
+            assert rejected() is None
+        finally:
+            gc.enable()
 
 
 async def test_a_call_in_the_turn_in_which_an_idle_one_is_stopped_goes_to_the_next() -> None:
