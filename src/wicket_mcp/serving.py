@@ -196,6 +196,7 @@ class Front:
         self._replicas = replicas
         self._protocols = {"/mcp": gateway.protocol(*dialects, transport="tcp")}
         self._protocols |= {f"/mcp/{name}": gateway.protocol(name, transport="tcp") for name in factory.NAMES}
+        self._card_paths = tuple(self._protocols)  # those of the dialects: which profiles there are is not public
         self._add_profiles(gateway.config)
         self._admission = Admission(self.lag)
         self._metrics = observe(gateway, sessions, self.lag, self._admission)
@@ -272,7 +273,7 @@ class Front:
         return (
             StreamableHttp(protocols, self._sessions, most, self._admission, self._sign_in.door, router),
             Health(self.leaving, lambda: replicas.problem if replicas else "", self._warn),
-            Cards(tuple(protocols)),
+            Cards(self._card_paths, config.http.public_url),
             Callback(self._gateway.accounts),
             *self._sign_in.mounts,
             Rest(self._gateway.registry),

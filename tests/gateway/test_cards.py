@@ -39,3 +39,24 @@ async def test_every_address_has_a_card_and_the_catalogue_leads_to_them(open_gat
                 assert (answer.status, await answer.read()) == (304, b"")
         async with client.post(f"{address}/server-card") as answer:
             assert answer.status == 405
+
+
+async def test_cards_have_the_public_address_and_do_not_tell_of_profiles(open_gateway: OpenGateway) -> None:
+    public = "https://tools.example.com/gateway"
+    async with (
+        open_gateway(
+            {"x": peer("Echo")}, http={"public_url": f"{public}/"}, profiles={"takeover": {"servers": ["x"]}}
+        ) as gateway,
+        serve_http(gateway) as address,
+        aiohttp.ClientSession() as client,
+    ):
+        async with client.get(f"{address.removesuffix('/mcp')}/.well-known/ai-catalog.json") as answer:
+            catalogue = await answer.json()
+        assert catalogue["entries"][0]["url"] == f"{public}/mcp/server-card"
+        assert catalogue["entries"][0]["identifier"] == "urn:air:tools.example.com:wicket"
+        assert "takeover" not in str(catalogue)
+        async with client.get(f"{address}/server-card") as answer:
+            card = await answer.json(content_type=None)
+        assert card["remotes"][0]["url"] == f"{public}/mcp"
+        async with client.get(f"{address}/p/takeover/server-card") as answer:
+            assert answer.status == 401

@@ -3,12 +3,13 @@
     GET /mcp/server-card, /mcp/<dialect>/server-card    application/mcp-server-card+json
     GET /.well-known/ai-catalog.json                    the cards' addresses
 
-Contains only public facts (name, version, address, protocol versions) and nothing about the servers behind us. Any web
-page may read it.
+Contains only public facts (name, version, address, protocol versions) and nothing about the servers and profiles behind
+us. Any web page may read it.
 """
 
 import hashlib
 from collections.abc import Collection
+from urllib.parse import urlsplit
 
 from wicket_mcp import __version__
 from wicket_mcp.codec import encode
@@ -23,12 +24,15 @@ MAX_AGE = 3600  # seconds
 
 
 class Cards:
-    """Implements `Mount` for the cards of these MCP paths."""
+    """Implements `Mount` for the cards of these MCP paths. Without a public address, ours is the one that a reader
+    used.
+    """
 
     authentication: Authentication = "open"
 
-    def __init__(self, paths: Collection[str]) -> None:
+    def __init__(self, paths: Collection[str], public_url: str | None = None) -> None:
         self._paths = tuple(paths)
+        self._public_url = public_url.rstrip("/") if public_url else None
 
     def serves(self, path: str) -> bool:
         return path == CATALOGUE or (path.endswith(CARD) and path.removesuffix(CARD) in self._paths)
@@ -36,7 +40,7 @@ class Cards:
     async def __call__(
         self, scope: Scope, headers: RequestHeaders, receive: Receive, send: Send, principal: Principal
     ) -> None:
-        origin = f"{scope.get('scheme', 'http')}://{headers.get(b'host') or 'localhost'}"
+        origin = self._public_url or f"{scope.get('scheme', 'http')}://{headers.get(b'host') or 'localhost'}"
         path: str = scope["path"]
         if scope["method"] not in ("GET", "HEAD"):
             await _send(send, 405, b"", ((b"allow", b"GET, HEAD"),))
@@ -60,7 +64,7 @@ class Cards:
             await _send(send, 200, b"" if scope["method"] == "HEAD" else body, extra)
 
     def _catalogue(self, origin: str) -> JsonObject:
-        host = origin.partition("://")[2].partition(":")[0]
+        host = urlsplit(origin).hostname
         return {
             "specVersion": "1.0",
             "entries": [
