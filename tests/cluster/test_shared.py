@@ -17,6 +17,7 @@ from tests.cluster.test_replicas import HELLO, Legacy
 from tests.cluster.test_subscriptions import HEADERS
 from tests.conftest import peer
 from tests.eras.child import serving
+from tests.gateway.extensions_document import shows
 from tests.gateway.serving import META, TOKEN, Raw
 from tests.gateway.test_tasks import ABLE, CAPABILITIES, TASK_SERVER
 from tests.peers.postgres import Postgres
@@ -79,6 +80,7 @@ async def at_the_server(http: aiohttp.ClientSession, replica: Replica, count: in
         pass
 
 
+@shows("tasks", "create, poll, listen, cancel, at any replica", clients="both", servers="modern with, legacy without")
 async def test_a_task_of_one_replica_is_followed_answered_and_cancelled_at_another(
     postgres: Postgres, tmp_path: Path
 ) -> None:
@@ -125,6 +127,7 @@ async def test_a_task_of_one_replica_is_followed_answered_and_cancelled_at_anoth
         assert await modern.status(first, number) == "cancelled"
 
 
+@shows("tasks", "list of all replicas' tasks", clients="legacy", servers="legacy without tasks")
 async def test_every_replica_lists_the_tasks_of_all(postgres: Postgres, tmp_path: Path) -> None:
     async with (
         replicas(tmp_path, postgres.database(), {"x": peer("Echo")}, count=2) as house,
