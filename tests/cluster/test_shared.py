@@ -147,8 +147,10 @@ async def test_every_replica_lists_the_tasks_of_all(postgres: Postgres, tmp_path
         await at_the_server(http, first, 2)
         for client, replica in ((here, first), (there, second)):
             assert await listed(client, replica) == [(number, "working") for number in made]
-        _, cancelled = await there.ask(second, "tasks/cancel", {"taskId": made[1]})
-        assert cancelled["result"]["status"] == "cancelled"
+        _, cancelled = await here.ask(first, "tasks/cancel", {"taskId": made[1]})
+        assert (cancelled["result"]["taskId"], cancelled["result"]["status"]) == (made[1], "cancelled")
+        _, again = await here.ask(first, "tasks/cancel", {"taskId": made[1]})
+        assert again["error"]["code"] == -32602
         while await listed(here, first) != [(made[0], "working"), (made[1], "cancelled")]:
             pass  # the test's own time limit is the deadline
         await first.kill()
@@ -164,15 +166,20 @@ async def test_a_task_whose_replica_died_is_told_to_have_failed(postgres: Postgr
         asyncio.timeout(90),
     ):
         first, second = house.replicas
-        modern, client = Modern(http), Legacy(http)
+        modern, client, there = Modern(http), Legacy(http), Legacy(http)
         await client.ask(first, "initialize", {**HELLO, "protocolVersion": "2025-11-25"})
+        await there.ask(second, "initialize", {**HELLO, "protocolVersion": "2025-11-25"})
         number = await make_task(client, first)
         await at_the_server(http, first, 1)
         async with modern.listen(second, number) as stream:
             await told(stream, "working")
+            waiting = asyncio.ensure_future(there.ask(second, "tasks/result", {"taskId": number}))
+            await at_the_server(http, second, 1)  # it has been asked for by then
             await first.kill()
             assert "may have acted in part" in (await told(stream, "failed"))["error"]["message"]
         assert await modern.status(second, number) == "failed"
+        _, result = await waiting
+        assert "may have acted in part" in result["error"]["message"]
 
 
 async def test_an_approval_asked_for_at_one_replica_is_given_at_another_and_by_the_command_line(

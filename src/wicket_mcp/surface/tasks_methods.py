@@ -178,20 +178,32 @@ async def update(protocol: "Protocol", request: "Request", caller: Caller, resum
 
 async def cancel(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
     task = await _find(protocol, request, caller)
-    if task is None:
-        return await _of_server(protocol, request, caller)
-    if not request.modern and task.ended:
-        raise RpcProblem(INVALID_PARAMS, f"The task has ended already: {task.status}.")
-    protocol.tasks.cancel(task)
-    return {} if request.modern else _legacy(protocol, task)
+    if request.modern:
+        if task is None:
+            return await _of_server(protocol, request, caller)
+        protocol.tasks.cancel(task)
+        return {}
+    looking = replace(request, method="tasks/get")
+    status = task.status if task is not None else (await _of_server(protocol, looking, caller)).get("status")
+    if status in ENDED:
+        raise RpcProblem(INVALID_PARAMS, f"The task has ended already: {status}.")
+    if task is not None:
+        protocol.tasks.cancel(task)
+        return _legacy(protocol, task)
+    await _of_server(protocol, request, caller)
+    return _as_legacy(await _of_server(protocol, looking, caller))
 
 
 async def result(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
     """Legacy: wait for the result; the task's questions on the way go to this client."""
-    task = await _find(protocol, request, caller)
     related: JsonObject = {RELATED: {"taskId": request.params["taskId"]}}
-    if task is None:
-        return await _result_elsewhere(protocol, request, caller, related)
+    while (task := await _find(protocol, request, caller)) is None:
+        try:
+            return await _result_elsewhere(protocol, request, caller, related)
+        except Unavailable:
+            if protocol.verbs.task_ids.open(request.text("taskId"), caller.principal)[0]:
+                raise  # a server's task
+            await asyncio.sleep(POLL_MS / 1000)  # its gateway may be gone: then it is ours to say how it ended
     while not task.ended:
         for key, question in list(task.questions.items()):
             meta = {**as_object(question.params.get("_meta")), **related}
