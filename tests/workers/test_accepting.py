@@ -4,12 +4,13 @@ import asyncio
 import contextlib
 import socket
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from wicket_mcp.surface.http import Receive, Scope, Send
-from wicket_mcp.surface.server import Server, listen
+from wicket_mcp.surface.server import Server, listen, listen_beside
 from wicket_mcp.tasks import Tasks
 
 BURST = 12
@@ -76,3 +77,51 @@ async def test_a_connection_that_comes_while_we_stop_is_answered_once_and_closed
             assert (await reading).startswith(b"HTTP/1.1 204")
     writer.close()
     await tasks.close()
+
+
+async def test_what_another_gateway_asks_at_the_last_moment_is_answered_before_we_end(tmp_path: Path) -> None:
+    """It does not know yet that we stop, and connects when our last request has just ended."""
+    begun, stopped, all_here = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    late: list[socket.socket] = []
+    waiting: list[str] = []
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] == "/late":
+            waiting.append(scope["path"])
+            if len(waiting) == BURST:
+                all_here.set()
+            await all_here.wait()
+        else:
+            begun.set()
+            await stopped.wait()
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+        if scope["path"] != "/late":
+            late.extend(_ask(path, "/late") for _ in range(BURST))
+
+    listener = listen_beside(tmp_path, "one")
+    path = listener.getsockname()
+    first = _ask(path, "/")
+    server = Server(answer, shared=True, last_call=60.0)
+    tasks = Tasks()
+    serving = tasks.start(server.serve([], [listener]), "serve", awaited=True)
+    async with asyncio.timeout(10):
+        await begun.wait()
+        server.stop()
+        stopped.set()
+        await serving
+    try:
+        assert [client.recv(12) for client in (first, *late)] == [b"HTTP/1.1 204"] * (1 + BURST)
+        assert not Path(path).exists()  # nobody can connect any more
+    finally:
+        for client in (first, *late):
+            client.close()
+
+
+def _ask(path: str, target: str) -> socket.socket:
+    """A connection to a Unix socket with one request on it. What is not answered yet is not waited for."""
+    client = socket.socket(socket.AF_UNIX)
+    client.connect(path)
+    client.setblocking(False)
+    client.sendall(f"GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+    return client

@@ -73,19 +73,22 @@ class Server:
 
     async def serve(self, sockets: Sequence[socket.socket], reachable: Sequence[socket.socket] = ()) -> None:
         """Connections at `reachable` are accepted also while the last requests end: those may need another gateway that
-        needs us.
+        needs us. A gateway that does not know yet that we stop may connect until the very end, so what it asked for
+        then is answered too.
         """
         loop = asyncio.get_running_loop()
         if loop.get_exception_handler() is None:
             loop.set_exception_handler(_AcceptProblems())
         async with AsyncExitStack() as last:
             for sock in reachable:
-                last.push_async_callback(_end, await self._accept(sock), sock)
+                last.push_async_callback(self._end_reachable, await self._accept(sock), sock)
             async with AsyncExitStack() as first:
                 for sock in sockets:
                     first.push_async_callback(_end, await self._accept(sock), sock)
                 await self._stopping.wait()
-            await self._drain()
+            until = loop.time() + self._drain_time
+            await self._drain(until)
+        await self._drain(until)
 
     async def _accept(self, sock: socket.socket) -> asyncio.Server:
         loop = asyncio.get_running_loop()
@@ -93,14 +96,30 @@ class Server:
         sock.listen(BACKLOG)  # asyncio accepts as many at once as its backlog
         return server
 
-    async def _drain(self) -> None:
+    async def _end_reachable(self, server: asyncio.Server, sock: socket.socket) -> None:
+        """Accept no more than those who have connected already: closing the socket would cut them off."""
+        if sock.family == socket.AF_UNIX:
+            await asyncio.to_thread(os.unlink, sock.getsockname())  # from now on nobody can connect
+        loop = asyncio.get_running_loop()
+        for _ in range(BACKLOG):
+            try:
+                connected, _ = sock.accept()
+            except OSError:  # nobody is left
+                break
+            connected.setblocking(False)
+            await loop.connect_accepted_socket(lambda: HttpConnection(self._served), connected)
+        await _end(server, sock)
+
+    async def _drain(self, until: float) -> None:
         served = self._served
         served.leaving = True
         for connection in tuple(served.open):
-            connection.leave()
+            if not connection.leaving:
+                connection.leave()
+        served.idle.clear()
         served.look()
         try:
-            async with asyncio.timeout(self._drain_time):
+            async with asyncio.timeout_at(until):
                 await served.idle.wait()
         except TimeoutError:
             log.error("%d requests did not end within %g s and are cancelled", len(served.turns), self._drain_time)
