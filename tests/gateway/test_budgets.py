@@ -51,6 +51,24 @@ async def test_t23_d2_every_argument_of_every_dialect_is_bounded(open_gateway: O
     assert checked or dialect == "flat"
 
 
+def nested(levels: int) -> JsonObject:
+    return {"a": nested(levels - 1)} if levels else {}
+
+
+@pytest.mark.parametrize("dialect", NAMES)
+@pytest.mark.promise("T23", "Arguments of Wicket's tools that are too large or too deep to be checked are refused.")
+async def test_t23_arguments_that_cannot_be_checked_are_refused(open_gateway: OpenGateway, dialect: str) -> None:
+    async with open_gateway({}) as gateway:
+        for tool in await gateway.protocol(dialect).menu.list(gateway.verbs):
+            properties = as_object(tool["inputSchema"].get("properties"))
+            others = {name: "x" for name, schema in properties.items() if schema.get("type") == "string"}
+            values: list[Any] = [nested(100), ["y"] * 150_000, [[]] * 150_000]
+            for name in properties.keys() - {"arguments", "args", "sampleArgs"}:
+                for value in values:
+                    answer = await use(gateway, dialect, tool["name"], **{**others, name: value})
+                    assert answer["isError"], (tool["name"], name)
+
+
 @pytest.fixture
 async def gateway(open_gateway: OpenGateway) -> AsyncGenerator[Gateway]:
     async with open_gateway({"x": peer("Echo")}) as gateway:

@@ -567,6 +567,19 @@ class TestPins:
         assert digests == [str(number) for number in range(12, 20)]
         assert len(await store.pins("x")) == 9
 
+    @pytest.mark.promise("V12", "Accepted definitions do not add up: of each server so many are stored, the newest.")
+    async def test_v12_the_oldest_of_a_server_go(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("wicket_mcp.store.sql.pins.PINS_OF_SERVER", 5)
+        archive = StoredPin("x", "source", "package", "npm:x", "1", b"", "ann", NOW - 9)
+        await store.save_pins([archive, pin("1", "else", server="y")])
+        for number in range(9):
+            await store.save_pins([pin("1", f"new{number}-{part}", at=NOW + number) for part in range(2)])
+        assert [(kept.kind, kept.name) for kept in await store.pins("x")] == [
+            ("package", "npm:x"),
+            *(("tool", f"new{number}-{part}") for number, part in [(6, 1), (7, 0), (7, 1), (8, 0), (8, 1)]),
+        ]
+        assert len(await store.pins("y")) == 1
+
     async def test_a_version_shows_that_another_process_saved(self, store: Store, open_another: OpenAnother) -> None:
         before = store.pins_version()
         await (await open_another()).save_pins([pin("1")])

@@ -10,7 +10,7 @@ import msgspec
 
 from wicket_mcp.budget import MAX_NAME, check_own_arguments
 from wicket_mcp.codec import encode, pretty
-from wicket_mcp.errors import ConfigError, Denied, Refused, UnknownName, WicketError, detail_of
+from wicket_mcp.errors import BadArguments, ConfigError, Denied, Refused, UnknownName, WicketError, detail_of
 from wicket_mcp.extensions import UI, declares
 from wicket_mcp.model import LOCAL, Caller, Json, JsonObject, Principal, Tool, as_list
 from wicket_mcp.request import EMPTY, Request, Span
@@ -173,10 +173,13 @@ def _fit(name: str, definition: JsonObject, arguments: JsonObject) -> JsonObject
         if is_long and key not in PASSED_ON:
             check_own_arguments(arguments)
             break
-    if find_checker(definition).is_plain(arguments):
+    checker = find_checker(definition)
+    if checker.is_plain(arguments):
         return arguments
     opaque: JsonObject = {key: arguments[key] for key in _FOR_OTHERS if isinstance(arguments.get(key), dict)}
     checked = {**arguments, **dict.fromkeys(opaque, _EMPTY)} if opaque else arguments
+    if checker.is_too_expensive(checked):
+        raise BadArguments(f"The arguments of {name} are too large or nested too deeply to be checked.")
     if fits(definition, checked):
         return arguments
     return {**fit_arguments(Tool("", name, definition), checked), **opaque}

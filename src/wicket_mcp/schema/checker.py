@@ -74,7 +74,7 @@ class Checker(msgspec.Struct, frozen=True):
 
     def errors(self, arguments: JsonObject) -> "list[ValidationError] | None":
         """The errors: an empty list if there are none, None if they are too expensive to list."""
-        if self.validator is None or self._is_too_expensive(arguments):
+        if self.validator is None or self.is_too_expensive(arguments):
             return []
         try:
             return [] if self.validator.is_valid(arguments) else self._explain(self.validator, arguments)
@@ -83,14 +83,15 @@ class Checker(msgspec.Struct, frozen=True):
 
     def judge(self, arguments: JsonObject) -> bool | None:
         """Whether the arguments are valid; None if that cannot be found out."""
-        if self.validator is None or self._is_too_expensive(arguments):
+        if self.validator is None or self.is_too_expensive(arguments):
             return None
         try:
             return self.validator.is_valid(arguments)
         except ValueError:  # as above
             return None
 
-    def _is_too_expensive(self, arguments: JsonObject) -> bool:
+    def is_too_expensive(self, arguments: JsonObject) -> bool:
+        """Whether arguments are too large or too deep to be checked, so that every check lets them pass."""
         nodes, depth = _measure(arguments, _COST // self.weight)
         if depth > _DEPTH or nodes * self.weight > _COST:
             return True

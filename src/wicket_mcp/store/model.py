@@ -275,6 +275,12 @@ class StoredChoice(msgspec.Struct, frozen=True):
     at: float
 
 
+PINS_OF_NAME = 8
+"""Accepted definitions kept per name: a server that goes back to one of them needs no new approval."""
+PINS_OF_SERVER = 40_000
+"""Those kept of all names of a server, more than one listing has: a server may have new names every time."""
+
+
 class StoredPin(Discreet, frozen=True):
     """An accepted definition of a server, as it was then."""
 

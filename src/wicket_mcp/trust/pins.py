@@ -4,7 +4,7 @@ The first listing of a server pins everything it offers, by the SHA-256 of its c
 entry is accepted, logged, or held, as the server's configuration says. Resources come and go with the server's data: of
 them only those are pinned, or held, whose text has a problem. A held entry is shown as it was pinned (a new
 entry without its own text), so that unaccepted text never reaches an agent, and it cannot be called (`calls/held.py`).
-A definition that was accepted once stays accepted. Pure, except for loading and saving pins.
+The last accepted definitions of a name stay accepted. Pure, except for loading and saving pins.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ from wicket_mcp.config.model.server import Change, ServerConfig
 from wicket_mcp.errors import Internal
 from wicket_mcp.model import JsonObject, Listing, Tool, as_object, as_text
 from wicket_mcp.store.base import PinStore
-from wicket_mcp.store.model import StoredPin
+from wicket_mcp.store.model import PINS_OF_NAME, PINS_OF_SERVER, StoredPin
 from wicket_mcp.telemetry.log import escape
 from wicket_mcp.trust.launchers import package_of
 from wicket_mcp.trust.lint import LookAlikes, Suspicion, suspect
@@ -116,7 +116,7 @@ class Pins:
         self._version: int | None = None
         self._loaded = False
         self._known: dict[tuple[str, str], dict[Entry, dict[str, StoredPin]]] = {}
-        """By server and source: the accepted digests of each entry, the newest last."""
+        """By server and source: the last accepted digests of each entry, the newest last."""
 
     async def load(self) -> bool:
         """Read the pins again if they may have changed; whether they were read."""
@@ -166,9 +166,14 @@ class Pins:
         return partial(_review, server, source, accepted, others)
 
     def _remember(self, pin: StoredPin) -> None:
-        digests = self._known.setdefault((pin.server, pin.source), {}).setdefault((pin.kind, pin.name), {})
+        entries = self._known.setdefault((pin.server, pin.source), {})
+        digests = entries[pin.kind, pin.name] = entries.pop((pin.kind, pin.name), {})  # the newest last
         digests.pop(pin.digest, None)
         digests[pin.digest] = pin
+        if len(digests) > PINS_OF_NAME:
+            del digests[next(iter(digests))]
+        if len(entries) > PINS_OF_SERVER:
+            del entries[next(iter(entries))]
 
 
 def _review(

@@ -2,11 +2,8 @@
 
 from collections.abc import Sequence
 
-from wicket_mcp.store.model import StoredPin
+from wicket_mcp.store.model import PINS_OF_NAME, PINS_OF_SERVER, StoredPin
 from wicket_mcp.store.sql.part import Database, Part, upsert
-
-KEPT = 8
-"""Accepted definitions kept per name: a server that goes back to one of them needs no new approval."""
 
 _PIN = "server, source, kind, name, digest, definition, approved_by, at"
 
@@ -27,7 +24,14 @@ class SqlPins(Part):
                     """DELETE FROM pin WHERE server = ? AND source = ? AND kind = ? AND name = ? AND rowid NOT IN (
                        SELECT rowid FROM pin WHERE server = ? AND source = ? AND kind = ? AND name = ?
                        ORDER BY at DESC, rowid DESC LIMIT ?)""",
-                    (*identity, *identity, KEPT),
+                    (*identity, *identity, PINS_OF_NAME),
+                )
+            for origin in {(pin.server, pin.source) for pin in pins}:
+                db.execute(
+                    """DELETE FROM pin WHERE server = ? AND source = ? AND rowid IN (
+                       SELECT rowid FROM pin WHERE server = ? AND source = ? AND kind != 'package'
+                       ORDER BY at DESC, rowid DESC LIMIT ? OFFSET ?)""",
+                    (*origin, *origin, len(pins), PINS_OF_SERVER),
                 )
 
         await self._connection.write("pin", save)
