@@ -77,6 +77,30 @@ def _read_until(descriptor: int, last: bytes) -> list[bytes]:
         return lines
 
 
+@pytest.mark.parametrize("params", [{}, {"taskId": 1, "uri": [], "name": {}, "cursor": 5, "level": None, "ref": "x"}])
+async def test_every_method_without_its_parameters_is_answered_in_a_session(
+    gateway: Gateway, no_defect: Callable[[], None], params: dict[str, Any]
+) -> None:
+    (source, from_client), (to_client, sink) = os.pipe(), os.pipe()
+    client = StdioClient(gateway.protocol())
+    await client.open(source, sink)
+    about = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    messages = [{"jsonrpc": "2.0", "id": "first", "method": "initialize", "params": about}]
+    messages += [
+        {"jsonrpc": "2.0", "id": method, "method": method, "params": params}
+        for method in METHODS
+        if method not in ("initialize", "subscriptions/listen", "ping")
+    ]
+    client.data_received(b"\n".join([*map(encode, messages), b""]))
+    client.data_received(b'{"jsonrpc":"2.0","id":"the last","method":"ping"}\n')
+    lines = await asyncio.to_thread(_read_until, to_client, b"the last")
+    assert [line for line in lines if b"-32603" in line] == []
+    await client.close()
+    for descriptor in (from_client, to_client, source):
+        os.close(descriptor)
+    no_defect()
+
+
 @given(messages=st.lists(MESSAGES | VALUES, max_size=6), garbage=st.binary(max_size=30))
 @fuzz
 async def test_any_messages_over_stdio_are_answered_and_the_next_is_too(

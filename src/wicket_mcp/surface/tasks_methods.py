@@ -196,7 +196,7 @@ async def cancel(protocol: "Protocol", request: "Request", caller: Caller, resum
 
 async def result(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
     """Legacy: wait for the result; the task's questions on the way go to this client."""
-    related: JsonObject = {RELATED: {"taskId": request.params["taskId"]}}
+    related: JsonObject = {RELATED: {"taskId": request.text("taskId")}}
     while (task := await _find(protocol, request, caller)) is None:
         try:
             return await _result_elsewhere(protocol, request, caller, related)
@@ -225,7 +225,7 @@ async def _result_elsewhere(
             params = as_object(question.get("params"))
             meta = {**as_object(params.get("_meta")), **related}
             replies = {key: await caller.ask(as_text(question.get("method")), {**params, "_meta": meta})}
-            answered = {"taskId": request.params["taskId"], "inputResponses": replies}
+            answered = {"taskId": request.text("taskId"), "inputResponses": replies}
             await _of_server(protocol, replace(request, method="tasks/update", params=answered), caller)
         await asyncio.sleep(POLL_MS / 1000)
 
