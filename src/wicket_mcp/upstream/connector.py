@@ -20,7 +20,7 @@ from wicket_mcp.tasks import run_uninterrupted
 from wicket_mcp.telemetry.known import KNOWN
 from wicket_mcp.upstream.connection import Connection, Host
 from wicket_mcp.upstream.credentials import CredentialSource
-from wicket_mcp.upstream.era import Session, legacy_capabilities, negotiate
+from wicket_mcp.upstream.era import Session, legacy_capabilities, meet_gateway, negotiate
 from wicket_mcp.upstream.http import HttpClient, HttpConnection
 from wicket_mcp.upstream.keeper import Keeper
 from wicket_mcp.upstream.owner import OwnedChild, OwnerLink, OwnerLost, Vouch, ownership_key
@@ -138,7 +138,7 @@ class Connector:
         while not (claim := await ownership.claim(key, on_lost)).ours:
             try:
                 link = await OwnerLink.open(name, claim, host, principal=principal, max_message=most, vouch=vouch)
-                return await self._greet(link, name, legacy_capabilities(roots=False))
+                return await self._greet(link, name)
             except (NotSent, OwnerLost) as problem:  # it is stopping or dead: soon there is another one, or it is us
                 if asyncio.get_running_loop().time() > until:
                     raise Moved(name, problem.message, hint="Try again; its owner is looked up again.") from None
@@ -166,9 +166,14 @@ class Connector:
         roots = config.isolation == "session" or not self._many_clients
         return legacy_capabilities(roots=roots, extensions=extensions)
 
-    async def _greet(self, connection: Connection, server: str, capabilities: JsonObject) -> Session:
+    async def _greet(self, connection: Connection, server: str, capabilities: JsonObject | None = None) -> Session:
+        """Negotiate and listen. A server is told `capabilities`; the gateway that runs a server is told none."""
         try:
-            session = await negotiate(connection, server, capabilities)
+            session = await (
+                meet_gateway(connection, server)
+                if capabilities is None
+                else negotiate(connection, server, capabilities)
+            )
             await connection.listen()
         except BaseException:
             self.past_strays[server] += connection.strays

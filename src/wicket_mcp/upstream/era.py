@@ -145,6 +145,20 @@ async def negotiate(connection: Connection, server: str, capabilities: JsonObjec
             greeting = await _take_first(modern, legacy)
     finally:
         await tasks.close()
+    return _settle(connection, greeting)
+
+
+async def meet_gateway(connection: Connection, server: str) -> Session:
+    """The session with the gateway that runs a server. Raises what the connection raises.
+
+    It is modern. It may be silent while its server starts, and what it refuses is a failure of its server: neither is a
+    sign of the other era, and a handshake would reach the server.
+    """
+    connection.speak(MODERN_VERSION)
+    return _settle(connection, _read_greeting(server, MODERN_VERSION, await _request_discovery(connection)))
+
+
+def _settle(connection: Connection, greeting: Greeting) -> Session:
     connection.speak(greeting.protocol_version, {name: {} for name in unknown(greeting.capabilities)})
     return Session(connection, greeting)
 

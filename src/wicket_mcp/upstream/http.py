@@ -29,15 +29,13 @@ from wicket_mcp.upstream.http_errors import (
 from wicket_mcp.upstream.http_headers import EVENTS, JSON, routing
 from wicket_mcp.upstream.listener import Listener
 from wicket_mcp.upstream.posting import PostingConnection
-from wicket_mcp.upstream.subscription import subscription_params
+from wicket_mcp.upstream.subscription import ACKNOWLEDGED, LISTEN_GRACE, subscription_params
 
 __all__ = ["HttpClient", "HttpConnection", "HttpFailed", "HttpRefused", "HttpRpcError"]
 
 CLOSE_GRACE = 2.0  # seconds for telling an upstream that we disconnect
-LISTEN_GRACE = 2.0  # seconds for an upstream to open its stream before we continue without it
 RESUMES = 2  # times in a row that a stream may end without data before its request fails
 RESUME_PAUSE = 1.0
-_ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 LONGEST_RESUME_PAUSE = 30.0
 
 
@@ -309,7 +307,7 @@ class HttpConnection(PostingConnection):
         for message in list_messages(await decode_message(data)):
             if "method" not in message and message.get("id") == self._subscription:
                 read_result(self._server, message)
-            elif "id" not in message and message.get("method") != _ACKNOWLEDGED:
+            elif "id" not in message and message.get("method") != ACKNOWLEDGED:
                 tags = as_object(as_object(message.get("params")).get("_meta"))
                 if tags.get(META_SUBSCRIPTION) == self._subscription:
                     self._rpc.receive(message)

@@ -37,7 +37,7 @@ from wicket_mcp.tasks import Tasks
 from wicket_mcp.upstream.announcements import is_addressed
 from wicket_mcp.upstream.connection import Connection, Host, Versioned
 from wicket_mcp.upstream.ownership import Claim
-from wicket_mcp.upstream.subscription import Subscription
+from wicket_mcp.upstream.subscription import ACKNOWLEDGED, Subscription
 
 PATH = "/owned/"
 EPOCH = "Wicket-Epoch"
@@ -179,6 +179,8 @@ class OwnerLink(Versioned, asyncio.Protocol):
 
     async def listen(self, resources: Sequence[str] = ()) -> None:
         self._subscription.renew(resources)
+        if resources:  # a change may come through the owner, or through another gateway, as soon as we have said yes
+            await self._subscription.settle()
 
     async def close(self) -> None:
         self._closing = True
@@ -221,7 +223,7 @@ class OwnerLink(Versioned, asyncio.Protocol):
 
     def _take(self, message: JsonObject) -> None:
         if (number := message.get("for")) is not None:
-            if (waiting := self._waiting.get(number)) is not None:
+            if (waiting := self._waiting.get(number)) is not None and not waiting.answer.done():
                 self._hear(waiting.callbacks, message["method"], as_object(message.get("params")))
         elif message.get("method") == LEAVING:
             self._retire()
@@ -237,7 +239,9 @@ class OwnerLink(Versioned, asyncio.Protocol):
                 waiting.answer.set_exception(_rebuild(self._server, refusal))
 
     def _hear(self, callbacks: Callbacks, method: str, params: JsonObject) -> None:
-        if callbacks.notification is not None and method not in CONNECTION_WIDE:
+        if method == ACKNOWLEDGED:
+            self._subscription.acknowledge()
+        elif callbacks.notification is not None and method not in CONNECTION_WIDE:
             callbacks.notification(method, params)
         elif method in _HEARD_UNASKED or is_addressed(params):
             self._host.notification(method, params)

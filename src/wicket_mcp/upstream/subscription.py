@@ -13,6 +13,9 @@ from wicket_mcp.model import MODERN_VERSION, JsonObject
 from wicket_mcp.tasks import Tasks
 from wicket_mcp.upstream.connection import Connection, envelope
 
+ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
+LISTEN_GRACE = 2.0  # seconds for an upstream to begin a subscription before we continue without it
+
 
 class Subscription:
     """The only subscription of a connection, replaced when the watched resources change."""
@@ -21,22 +24,40 @@ class Subscription:
         self._connection = connection
         self._tasks = Tasks()
         self._request: asyncio.Task[None] | None = None
+        self._settled = asyncio.Event()
 
     def renew(self, resources: Sequence[str]) -> None:
         """Subscribe to these resources instead of the earlier ones. A legacy upstream reports changes without this."""
         if self._request is not None:
             self._request.cancel()
+        self._settled = asyncio.Event()
         if self._connection.protocol_version == MODERN_VERSION:
-            self._request = self._tasks.start(self._ask(resources), f"listen on {self._connection!r}")
+            self._request = self._tasks.start(self._ask(resources, self._settled), f"listen on {self._connection!r}")
+        else:
+            self._settled.set()
+
+    def acknowledge(self) -> None:
+        """The upstream says that the subscription is active."""
+        self._settled.set()
+
+    async def settle(self) -> None:
+        """Wait until the subscription is active or will not be, but not long."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LISTEN_GRACE):
+                await self._settled.wait()
 
     async def close(self) -> None:
         await self._tasks.close()
 
-    async def _ask(self, resources: Sequence[str]) -> None:
-        with contextlib.suppress(UpstreamError):  # then it reports no changes
+    async def _ask(self, resources: Sequence[str], settled: asyncio.Event) -> None:
+        try:
             await self._connection.request(
                 "subscriptions/listen", subscription_params(resources, self._connection.relayed)
             )
+        except UpstreamError:
+            pass  # then it reports no changes
+        finally:
+            settled.set()
 
 
 def subscription_params(resources: Sequence[str], relayed: JsonObject | None) -> JsonObject:
