@@ -33,7 +33,7 @@ from typing import Any
 import environments
 from clients import META, Program
 from contenders import write_mcp_servers
-from machine import cpu_seconds, free_port
+from machine import children, cpu_seconds, free_port
 from peers.http_hop import Hop, HopLost
 from wicket_mcp.codec import encode
 from wicket_mcp.model import LATEST_LEGACY_VERSION, MODERN_VERSION, JsonObject
@@ -184,10 +184,9 @@ async def _provoke(gateway: Gateway, server: str) -> None:
 
 def floods(gateway: Gateway, number: signal.Signals) -> None:
     """Stop its flooding server, or let it go on."""
-    for pid in children(gateway.pid):
-        with suppress(FileNotFoundError, ProcessLookupError):
-            if BAD["floods"] in Path(f"/proc/{pid}/cmdline").read_text().split("\0"):
-                os.kill(pid, number)
+    for pid in children(gateway.pid, BAD["floods"]):
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 async def neighbours(gateways: Sequence[Gateway], seconds: float, length: float, kinds: Sequence[str]) -> None:
@@ -275,11 +274,6 @@ def give_cores(pid: int) -> None:
         os.sched_setaffinity(int(thread.name), {CORES[0]})
     for child in children(pid):
         os.sched_setaffinity(child, {CORES[-1]})
-
-
-def children(pid: int) -> list[int]:
-    threads = Path(f"/proc/{pid}/task").iterdir()
-    return [int(child) for thread in threads for child in (thread / "children").read_text().split()]
 
 
 def commands() -> dict[str, tuple[str, ...]]:

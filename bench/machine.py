@@ -17,6 +17,20 @@ def cpu_seconds(pid: int) -> float:
     return total / 1e9
 
 
+def children(pid: int, word: str = "") -> list[int]:
+    """The processes that a process has started and that still run; only those with `word` in their command."""
+    threads = Path(f"/proc/{pid}/task").iterdir()
+    started = [int(child) for thread in threads for child in (thread / "children").read_text().split()]
+    return [child for child in started if not word or word in _command(child)]
+
+
+def _command(pid: int) -> list[str]:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
 def load_average() -> str:
     return "/".join(f"{value:.1f}" for value in os.getloadavg())
 

@@ -219,7 +219,7 @@ class TestCalls:
                 run="r1",
                 upstream_ms=1.0,
                 arguments_bytes=9,
-                steps=(("resolve", 0.012), ("forward", 0.5), ("server", 1.0)),
+                steps={"resolve": 0.012, "forward": 0.5, "server": 1.0},
             ),
             replace(call(-3, "bob", "write", "denied"), detail="policy"),
             replace(call(-2, "unknown", "authenticate", "rejected"), server="", method="auth"),

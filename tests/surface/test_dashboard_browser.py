@@ -194,7 +194,7 @@ async def test_everybody_can_use_it(open_gateway: OpenGateway, scheme: str, widt
         await browser.gateway.call("echo.fails")
         for number in range(3):
             call = CallRecord(time.time() - number, "local", "echo", "echo", "", "ok", 9.0, 1, run="r1")
-            browser.gateway.store.record_call(replace(call, steps=(("resolve", 1.0), ("server", 8.0))))
+            browser.gateway.store.record_call(replace(call, steps={"resolve": 1.0, "server": 8.0}))
         await browser.gateway.registry.keys.create("ci", {"discover"})
         for path in (
             "",

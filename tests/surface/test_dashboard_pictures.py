@@ -38,8 +38,7 @@ async def fill(gateway: Gateway) -> None:
         if run:
             at = now - 1.5 + (number - 594) / 5
         sizes = (rng.randrange(200, 9000), "tools/call", client, "", run, spent - 2, rng.randrange(40, 400))
-        own = (("audit", 0.01), ("resolve", 0.02), ("arguments", 0.3), ("forward", 1.67))
-        steps = (*own, ("server", spent - 2))
+        steps = {"audit": 0.01, "resolve": 0.02, "arguments": 0.3, "forward": 1.67, "server": spent - 2}
         gateway.store.record_call(CallRecord(at, "local", server, tool, "d4c1", outcome, spent, *sizes, steps=steps))
     for _ in range(40):
         gateway.store.record_call(

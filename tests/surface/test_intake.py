@@ -205,35 +205,56 @@ async def test_f34_more_may_run_while_the_loop_has_time() -> None:
         await asyncio.sleep(0.001)
 
 
-@pytest.mark.promise("F34", "A burst may wait; when the waiting lasts, only few may wait, until none does any more.")
-async def test_f34_a_burst_may_wait_and_a_load_that_lasts_is_turned_away() -> None:
-    now = 0.0
-    intake = Intake(starts=1, fewest_waiting=3, clock=lambda: now)
+class Crowd:
+    """Comes to an intake that starts a hundred requests in a second."""
 
-    async def pass_time(seconds: float) -> list[Recorder]:
-        """A hundred requests start in a second, and more come than can start."""
-        nonlocal now
+    def __init__(self) -> None:
+        self._now = 0.0
+        self.intake = Intake(starts=1, fewest_waiting=3, clock=lambda: self._now)
+
+    async def come(self, seconds: float, at_once: int = 2) -> list[Recorder]:
+        """So many requests whenever one starts."""
         came: list[Recorder] = []
         for _ in range(round(seconds * 100)):
-            came += [Recorder(), Recorder()]
-            for connection in came[-2:]:
-                intake.admit(connection, b"")
-            now += 0.01
+            newest = [Recorder() for _ in range(at_once)]
+            for connection in newest:
+                self.intake.admit(connection, b"")
+            came += newest
+            self._now += 0.01
             await asyncio.sleep(0)
         return came
 
-    burst = await pass_time(1.0)
+    async def leave(self) -> None:
+        """Until none has waited for a while."""
+        while "<Intake 0 waiting" not in repr(self.intake):
+            await self.come(0.01, at_once=0)
+        await self.come(1.0, at_once=0)
+
+
+@pytest.mark.promise(
+    "F34", "A burst may wait; when the waiting lasts, only few may wait, until none had to for a while."
+)
+async def test_f34_a_burst_may_wait_and_a_load_that_lasts_is_turned_away() -> None:
+    crowd = Crowd()
+    burst = await crowd.come(1.0)
     assert sum(connection.wait is not None for connection in burst[60:]) == 0, "a burst, once the rate is known"
-    await pass_time(1.0)
-    lasting = await pass_time(1.0)
+    await crowd.come(1.0)
+    lasting = await crowd.come(1.0)
     assert 90 <= sum(connection.wait is not None for connection in lasting) <= 150, (
         "half of them, and some of the burst"
     )
-    while "<Intake 0 waiting" not in repr(intake):
-        now += 0.01
-        await asyncio.sleep(0)
-    await asyncio.sleep(0)
-    assert intake.most_waiting >= 150, "two seconds' worth, as before"
+    await crowd.leave()
+    again = await crowd.come(0.5)
+    assert sum(connection.wait is not None for connection in again) == 0, "as before"
+
+
+async def test_f34_more_may_wait_again_once_those_who_were_turned_away_can_be_served() -> None:
+    crowd = Crowd()
+    await crowd.come(6.0)
+    assert crowd.intake.most_waiting == 2
+    await crowd.come(40.0, at_once=1)  # as many as start, so that some wait all the time
+    assert "<Intake 1 waiting" in repr(crowd.intake)
+    assert crowd.intake.most_waiting >= 150
 
 
 async def test_f34_who_is_turned_away_and_sent_one_whole_request_keeps_its_connection() -> None:

@@ -220,7 +220,7 @@ def _record(request: Request, span: Span, started: float, *, whole: bool) -> Cal
     )
 
 
-def _steps(span: Span, started: float, ended: float) -> tuple[tuple[str, float], ...]:
+def _steps(span: Span, started: float, ended: float) -> dict[str, float]:
     """The milliseconds of each step in their order: one ends when the next begins, the last when the request ends.
 
     A step that is entered twice (by a fallback, a sign-in) is summed up; `forward` is without the server's time.
@@ -237,7 +237,7 @@ def _steps(span: Span, started: float, ended: float) -> tuple[tuple[str, float],
     if FORWARD in steps:
         steps[FORWARD] = max(0.0, steps[FORWARD] - span.upstream * 1000)
         steps["server"] = span.upstream * 1000
-    return tuple(steps.items())
+    return steps
 
 
 def _mask(span: Span) -> str:

@@ -40,7 +40,7 @@ def as_json(record: CallRecord) -> JsonObject:
         "run": record.run,
         "rule": record.rule,
         "duration_ms": round(record.duration_ms, 3),
-        "steps_ms": {name: round(elapsed, 3) for name, elapsed in record.steps or _two_steps(record)},
+        "steps_ms": {name: round(elapsed, 3) for name, elapsed in (record.steps or _two_steps(record)).items()},
         "tokens_in": estimate_tokens(record.arguments_bytes),
         "tokens_out": estimate_tokens(record.result_bytes),
         "arguments_digest": record.arguments_digest,
@@ -49,9 +49,9 @@ def as_json(record: CallRecord) -> JsonObject:
     return {name: value for name, value in fields.items() if value != ""}
 
 
-def _two_steps(record: CallRecord) -> tuple[tuple[str, float], ...]:
+def _two_steps(record: CallRecord) -> dict[str, float]:
     """The steps that every record has: the server's time, and the rest."""
-    return ("gateway", max(0.0, record.duration_ms - record.upstream_ms)), ("server", record.upstream_ms)
+    return {"gateway": max(0.0, record.duration_ms - record.upstream_ms), "server": record.upstream_ms}
 
 
 def estimate_tokens(characters: int) -> int:

@@ -34,8 +34,11 @@ class StoredResult(msgspec.Struct, frozen=True):
     expires_at: float
 
 
-class CallRecord(msgspec.Struct, frozen=True):
-    """One line of the audit: who did what, with what outcome. Arguments only as a digest."""
+class CallRecord(msgspec.Struct, frozen=True, gc=False):
+    """One line of the audit: who did what, with what outcome. Arguments only as a digest.
+
+    Thousands wait to be written under load, so it is of few objects, and none that the garbage collector looks at.
+    """
 
     at: float
     principal: str
@@ -61,7 +64,7 @@ class CallRecord(msgspec.Struct, frozen=True):
     """The rule of the configuration that decided, and its decision."""
     id: int = 0
     """Its position in the store; later records have larger ones. Not part of the record's content."""
-    steps: tuple[tuple[str, float], ...] = ()
+    steps: Mapping[str, float] = msgspec.field(default_factory=dict[str, float])
     """Milliseconds of each step of the pipeline, in their order; the server's time is the last."""
     arguments: str = ""
     """The arguments as JSON, masked, if the configuration asks for them; not stored."""
@@ -70,7 +73,7 @@ class CallRecord(msgspec.Struct, frozen=True):
         return isinstance(other, CallRecord) and self._said == other._said
 
     def __hash__(self) -> int:
-        return hash(self._said)
+        return hash((self.at, self.principal, self.server, self.tool))
 
     @property
     def _said(self) -> tuple[object, ...]:

@@ -5,8 +5,8 @@ answers go out in between. Once many are running, another one starts when one ha
 bytes, but a running one is many objects, which are no longer in the processor's cache when its answer comes. While the
 loop has time, more may run, because they wait for their servers. Waiting requests are neither parsed nor authenticated.
 A burst may wait for some time; if the waiting lasts, the load is more than can be served, and only few may wait until
-none waits any more. Called by `http_connection.py` with the first bytes of a request when many requests are
-already running.
+none had to for a moment, or until the clients that were told to come back are so few that they can be served too.
+Called by `http_connection.py` with the first bytes of a request when many requests are already running.
 """
 
 import asyncio
@@ -22,8 +22,12 @@ MANY = 64
 LONGEST_WAIT = 2.0
 """The longest time in seconds that a request of a burst may wait to start. One that would wait longer is rejected."""
 LASTING_WAIT = 0.03
-"""The same, once requests have waited longer than this for `LASTING` seconds."""
+"""Once requests have waited longer than this for `LASTING` seconds, the load is more than can be served."""
 LASTING = 1.0
+OVERLOADED_WAIT = 0.004
+"""The longest wait from then on. The fewer clients take turns, the more of what is kept for them is still in the
+processor's cache when their turn comes.
+"""
 FEWEST_WAITING = 128
 MORE_AFTER, MORE = 0.002, 8
 """The seconds after which more may run if none has ended, and how many more if the loop has time; otherwise one."""
@@ -31,6 +35,7 @@ RETURNING = 0.02
 """How many rejected requests may come back per second, as a share of the requests that start per second."""
 _ON_TIME = 0.001  # seconds by which a timer may be late in a loop that has time
 _MEASURED_FOR = 0.25  # seconds over which starts are counted
+CALM = 2 * _MEASURED_FOR  # seconds in which no request had to wait
 _FEWEST_RETURNING = 20.0
 _LONGEST_RETURN = 30
 
@@ -46,6 +51,10 @@ class Returns:
     def follow(self, served: float) -> None:
         """So many requests are served per second at the moment."""
         self._per_second = max(_FEWEST_RETURNING, (self._per_second + self._share * served) / 2)
+
+    def awaited(self, now: float) -> float:
+        """About how many clients were told to come back and have not come yet."""
+        return max(0.0, self._next - now) * self._per_second
 
     def wait(self, now: float) -> int:
         """The seconds after which one more client may come back."""
@@ -121,6 +130,9 @@ class Intake:
             self._loop = asyncio.get_running_loop()
             self._loop.call_soon(self._turn)
             self._now = self._short_at = self._clock()
+            if self._lasting and self._now - self._measured[0] > CALM:
+                self._lasting = False
+                self._bound_waiting()
         if self._left and not self._waiting:
             self._left -= 1
             return True
@@ -142,9 +154,6 @@ class Intake:
         self._left = self._starts
         if not self._waiting or self._loop is None:
             self._loop = None
-            if self._lasting:
-                self._lasting = False
-                self._bound_waiting()
             return
         now = self._now = self._clock()
         if now - self._waiting[0][2] < LASTING_WAIT:
@@ -174,14 +183,23 @@ class Intake:
         count += begun
         passed = now - since
         if passed >= _MEASURED_FOR:
-            if passed < 2 * _MEASURED_FOR:  # otherwise no request had to wait for a while, so the count means nothing
+            if passed < CALM:  # otherwise no request had to wait for a while, so the count means nothing
                 self._rate = (self._rate + count / passed) / 2
-                self._lasting = self._lasting or now - self._short_at > LASTING
+                self._lasting = self._is_too_much(now)
                 self._bound_waiting()
                 self._returns.follow(self._rate)
             since, count = now, 0
         self._measured = since, count
 
+    def _is_too_much(self, now: float) -> bool:
+        if not self._lasting:
+            return now - self._short_at > LASTING
+        # Everybody could wait for a short time only.
+        self._short_at = now
+        return self._returns.awaited(now) + len(self._waiting) > LASTING_WAIT * self._rate
+
     def _bound_waiting(self) -> None:
-        longest = LASTING_WAIT if self._lasting else LONGEST_WAIT
-        self.most_waiting = max(self._fewest_waiting, int(longest * self._rate))
+        longest, fewest = LONGEST_WAIT, self._fewest_waiting
+        if self._lasting:
+            longest, fewest = OVERLOADED_WAIT, min(fewest, 2 * self._starts)
+        self.most_waiting = max(fewest, int(longest * self._rate))

@@ -55,7 +55,7 @@ class Corridor:
 
     async def steps(self, request: Request) -> list[str]:
         await self.pipeline(request)
-        return [name for name, _ in self.records[-1].steps]
+        return list(self.records[-1].steps)
 
 
 @asynccontextmanager

@@ -120,11 +120,11 @@ def write_batch(db: Database, batch: Batch) -> None:
 
 def _write_steps(record: CallRecord) -> str:
     """As JSON, to the microsecond; empty for an event that is not a call."""
-    return encode({name: round(elapsed, 3) for name, elapsed in record.steps}).decode() if record.steps else ""
+    return encode({name: round(elapsed, 3) for name, elapsed in record.steps.items()}).decode() if record.steps else ""
 
 
-def _read_steps(text: str | None) -> tuple[tuple[str, float], ...]:
-    return tuple(decode(text).items()) if text else ()
+def _read_steps(text: str | None) -> dict[str, float]:
+    return decode(text) if text else {}
 
 
 def _hours(batch: Batch) -> list[tuple[object, ...]]:

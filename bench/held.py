@@ -1,0 +1,184 @@
+"""How long one thing holds the event loop at most: `python bench/held.py [ROUNDS]`, five unless told.
+
+One request, one message of a server, one script, one schema or one list at a time, at a gateway that does nothing else
+(`peers/watched_gateway.py`). Printed for each: how late the loop was at most, threads that held the interpreter
+included, and the processor time of its longest callback; both the median of the rounds, and the worst. Exit status 1
+where a median is above `MOST`.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import statistics
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from clients import BenchError, HttpClient, Program
+from machine import children, free_port
+from wicket_mcp.model import JsonObject
+
+HERE = Path(__file__).parent
+MOST = 0.05
+QUICK = 8
+"""Servers that are only started."""
+HEAVY = ("Results", "Schemas", "Many")
+KIB, MIB = 1024, 1024 * 1024
+
+Case: TypeAlias = Callable[["Watched"], Awaitable[Any]]
+
+
+class Watched:
+    """A gateway, a client of it, and what its loop reports."""
+
+    def __init__(self, folder: Path) -> None:
+        port = free_port()
+        self._report = folder / "report"
+        self._report.touch()
+        serve = ("serve", "--config", str(_configuration(folder)), "--http", f"127.0.0.1:{port}", "--no-auth")
+        command = (sys.executable, str(HERE / "peers" / "watched_gateway.py"), str(self._report), *serve)
+        self.program = Program(command, folder / "wicket.log")
+        self._client = HttpClient(port, modern=True)
+        self._flat = HttpClient(port, "/mcp/flat", modern=True)
+        self._started = 0
+        self.stored = ""
+        """The handle of a large result."""
+
+    async def start(self) -> None:
+        await self.program.start()
+        for client in (self._client, self._flat):
+            await client.start()
+
+    async def own(self, tool: str, **arguments: Any) -> JsonObject:
+        """One of Wicket's own tools."""
+        return await self._client.request("tools/call", {"name": tool, "arguments": arguments})
+
+    async def call(self, tool: str, **arguments: Any) -> JsonObject:
+        return await self.own("call_tool", name=tool, arguments=arguments)
+
+    async def list_flat(self) -> JsonObject:
+        return await self._flat.request("tools/list", {})
+
+    async def start_one(self) -> None:
+        """A server that does not run yet."""
+        self._started += 1
+        await self.call(f"quick{self._started % QUICK}.echo")
+
+    async def stop_one(self) -> None:
+        """So that it can be started again."""
+        for pid in children(self.program.pid, "Quick"):
+            os.kill(pid, signal.SIGKILL)
+        await asyncio.sleep(1.0)
+
+    async def read(self, seconds: float = 0.3) -> dict[str, Any]:
+        """The worst since the last time; what was begun has a moment to end."""
+        await asyncio.sleep(seconds)
+        lines = self._report.read_text().count("\n")
+        os.kill(self.program.pid, signal.SIGUSR1)
+        while (text := self._report.read_text()).count("\n") == lines:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        return json.loads(text.splitlines()[-1])
+
+
+def _configuration(folder: Path) -> Path:
+    program = str(HERE / "peers" / "heavy_server.py")
+    kinds = {kind.lower(): kind for kind in HEAVY} | {f"quick{number}": "Quick" for number in range(QUICK)}
+    tables = [
+        f"[servers.{name}]\ncommand = {json.dumps(sys.executable)}\nargs = {json.dumps([program, kind])}\n"
+        for name, kind in kinds.items()
+    ]
+    path = folder / "wicket.toml"
+    path.write_text(f'state_dir = "{folder / "state"}"\n' + "\n".join(tables))
+    return path
+
+
+def _text(count: int) -> Case:
+    return lambda watched: watched.call("results.text", count=count)
+
+
+def _argument(count: int) -> Case:
+    return lambda watched: watched.call("results.echo", value="x" * count)
+
+
+def _schema(name: str, value: Any) -> Case:
+    return lambda watched: watched.call(f"schemas.{name}", value=value)
+
+
+async def _store(watched: Watched) -> None:
+    result = await watched.call("results.values", count=40_000)
+    watched.stored = str(result).partition('id="')[2].partition('"')[0]
+
+
+CASES: dict[str, Case] = {
+    "a result of 256 KiB": _text(256 * KIB),
+    "a result of 1 MiB": _text(MIB),
+    "a result of 4 MiB": _text(4 * MIB),
+    "a result of 15 MiB": _text(15 * MIB),
+    "a result of 100,000 blocks": lambda watched: watched.call("results.blocks", count=100_000),
+    "a result of 40,000 rows": _store,
+    "reading on in it": lambda watched: watched.own("read_result", id=watched.stored, grep="row 39.*9", limit=50),
+    "arguments of 255 KiB": _argument(255 * KIB),
+    "arguments of 1 MiB": _argument(MIB),
+    "arguments of 3.9 MiB": _argument(int(3.9 * MIB)),
+    "arguments of 190,000 values": lambda watched: watched.call("results.echo", value=list(range(190_000))),
+    "a schema of 10,000 properties": lambda watched: watched.call(
+        "schemas.many_properties", **{f"property{number}": number for number in range(10_000)}
+    ),
+    "a schema of 20,000 values": _schema("many_values", "value 19999"),
+    "a schema of 2,000 ways": _schema("many_ways", {f"p{number}": "a" * 30 for number in range(2_000)}),
+    "a schema that doubles 30 times": _schema("doubling", list(range(200))),
+    "a schema in circles": _schema("circles", list(range(4_000))),
+    "4,000 objects that must differ": _schema("unique", [{"a": [number]} for number in range(4_000)]),
+    "a pattern that backtracks": _schema("backtracking", "a" * 100_000 + "b"),
+    "describing such tools": lambda watched: watched.own(
+        "describe_tools", names=[f"schemas.{name}" for name in ("many_properties", "many_values", "many_ways")]
+    ),
+    "a search of 2,000 characters": lambda watched: watched.own("find_tools", query="thing of records " * 117),
+    "the list of 5,000 tools": lambda watched: watched.list_flat(),
+    "a script of 100 KiB": lambda watched: watched.own("run_script", code="local x = 1\n" * 8_500 + "return x"),
+    "a script that never ends": lambda watched: watched.own("run_script", code="while true do end"),
+    "a script that returns 4 MiB": lambda watched: watched.own("run_script", code='return string.rep("x", 4000000)'),
+    "starting a server": lambda watched: watched.start_one(),
+}
+
+
+async def main(rounds: int = 5) -> int:
+    late: dict[str, list[float]] = {title: [] for title in CASES}
+    longest: dict[str, list[tuple[float, str]]] = {title: [] for title in CASES}
+    with tempfile.TemporaryDirectory() as name:
+        watched = Watched(Path(name))
+        try:
+            await watched.start()
+            await watched.read()
+            await watched.own("find_tools", query="a tool")
+            first = await watched.read(15.0)
+            print(
+                f"listing 100,000 tools: late {first['late'] * 1000:.0f} ms, callback {first['longest'] * 1000:.0f} ms"
+            )
+            for _ in range(rounds):
+                await watched.stop_one()
+                await watched.read()
+                for title, case in CASES.items():
+                    try:
+                        await case(watched)
+                    except BenchError as problem:
+                        print(f"{title}: {str(problem)[:200]}")
+                    worst = await watched.read()
+                    late[title].append(worst["late"])
+                    longest[title].append((worst["longest"], worst["callback"]))
+        finally:
+            await watched.program.stop()
+    for title in CASES:
+        own = sorted(longest[title])
+        print(
+            f"{title}: late {statistics.median(late[title]) * 1000:.0f} ms (worst {max(late[title]) * 1000:.0f}), "
+            f"longest callback {own[len(own) // 2][0] * 1000:.1f} ms (worst {own[-1][0] * 1000:.1f}: {own[-1][1][:60]})"
+        )
+    return int(any(statistics.median(of) > MOST for of in late.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main(*map(int, sys.argv[1:]))))
