@@ -184,7 +184,7 @@ def canonical(value: Any) -> bytes:
 
 def pretty(value: Any) -> str:
     """Indented JSON for people."""
-    return msgspec.json.format(encode(value), indent=2).decode("utf-8")
+    return msgspec.json.format(encode_whole(value), indent=2).decode("utf-8")
 
 
 def refuse_constant(constant: str) -> Any:

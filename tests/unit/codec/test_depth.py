@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wicket_mcp.codec import MAX_DEPTH, cut_depths, decode, encode
+from wicket_mcp.codec import MAX_DEPTH, cut_depths, decode, encode, pretty
 
 BESIDE: list[list[Any]] = [[], ["x" * 300], [[1, {"a": [2]}]] * 500, ["]}[{" * 300]]
 
@@ -63,3 +63,7 @@ def test_invalid_utf8_costs_a_character_or_where_it_matters_the_message() -> Non
     with pytest.raises(ValueError, match="utf-8"):
         decode(b'{"a":"\xff"}', strict=True)
     assert decode(b'["\\ud83d"]', strict=True) == ["\ud83d"]
+
+
+def test_half_a_character_is_written_for_people_too() -> None:
+    assert decode(pretty({"query": "half \ud800"})) == {"query": "half ?"}
