@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "docs" / "extensions.md"
-FOLDERS = ("gateway", "cluster", "real", "conformance", "registry")
+FOLDERS = ("gateway", "cluster", "workers", "real", "conformance", "registry")
 ORDER = ("any", "ui", "tasks", "skills", "groups", "tool-resolution", "server cards")
 BEGIN, END = "<!-- matrix: begin -->\n", "<!-- matrix: end -->\n"
 
