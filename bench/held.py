@@ -13,7 +13,7 @@ import signal
 import statistics
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -145,19 +145,24 @@ CASES: dict[str, Case] = {
 }
 
 
+def _say(title: str, worst: Sequence[dict[str, Any]]) -> str:
+    late = [turn["late"] * 1000 for turn in worst]
+    own = sorted((turn["longest"] * 1000, str(turn["callback"])[:60]) for turn in worst)
+    return (
+        f"{title}: late {statistics.median(late):.0f} ms (worst {max(late):.0f}), "
+        f"longest callback {own[len(own) // 2][0]:.1f} ms (worst {own[-1][0]:.1f}: {own[-1][1]})"
+    )
+
+
 async def main(rounds: int = 5) -> int:
-    late: dict[str, list[float]] = {title: [] for title in CASES}
-    longest: dict[str, list[tuple[float, str]]] = {title: [] for title in CASES}
+    worst: dict[str, list[dict[str, Any]]] = {title: [] for title in CASES}
     with tempfile.TemporaryDirectory() as name:
         watched = Watched(Path(name))
         try:
             await watched.start()
-            await watched.read()
+            print(_say("starting", [await watched.read()]))
             await watched.own("find_tools", query="a tool")
-            first = await watched.read(15.0)
-            print(
-                f"listing 100,000 tools: late {first['late'] * 1000:.0f} ms, callback {first['longest'] * 1000:.0f} ms"
-            )
+            print(_say("the first search, and listing 100,000 tools", [await watched.read(12.0)]), flush=True)
             for _ in range(rounds):
                 await watched.stop_one()
                 await watched.read()
@@ -166,18 +171,12 @@ async def main(rounds: int = 5) -> int:
                         await case(watched)
                     except BenchError as problem:
                         print(f"{title}: {str(problem)[:200]}")
-                    worst = await watched.read()
-                    late[title].append(worst["late"])
-                    longest[title].append((worst["longest"], worst["callback"]))
+                    worst[title].append(await watched.read())
         finally:
             await watched.program.stop()
-    for title in CASES:
-        own = sorted(longest[title])
-        print(
-            f"{title}: late {statistics.median(late[title]) * 1000:.0f} ms (worst {max(late[title]) * 1000:.0f}), "
-            f"longest callback {own[len(own) // 2][0] * 1000:.1f} ms (worst {own[-1][0] * 1000:.1f}: {own[-1][1][:60]})"
-        )
-    return int(any(statistics.median(of) > MOST for of in late.values()))
+    for title, turns in worst.items():
+        print(_say(title, turns))
+    return int(any(statistics.median(turn["late"] for turn in turns) > MOST for turns in worst.values()))
 
 
 if __name__ == "__main__":

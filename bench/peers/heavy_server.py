@@ -74,13 +74,13 @@ class Schemas(Tools):
 
 
 class Many(Tools):
-    """A hundred thousand tools."""
+    """A hundred thousand tools, in less than a message may have."""
 
     tools: ClassVar = [
         {
             "name": f"tool_{number}",
-            "description": f"Does the thing number {number} for records of kind {number % 97}.",
-            "inputSchema": {"type": "object", "properties": {"record": {"type": "string"}}},
+            "description": f"Thing {number} of {number % 97}.",
+            "inputSchema": ANYTHING,
         }
         for number in range(100_000)
     ]

@@ -286,7 +286,8 @@ def _steps(root: JsonObject, arguments: JsonObject, enough: int) -> int:
         if isinstance(reference := schema.get("$ref"), str):
             pending.append((target(root, reference, True), value))
         for keyword in _SAME_VALUE:
-            pending.extend((branch, value) for branch in _several(schema.get(keyword)))
+            if keyword in schema:  # ten thousand steps are taken on the event loop
+                pending += [(branch, value) for branch in _several(schema[keyword])]
         pending.extend((schema[keyword], value) for keyword in _SAME_VALUE_ONE if keyword in schema)
         if is_object(value):
             pending.extend(_descent(schema, value))
@@ -297,8 +298,13 @@ def _steps(root: JsonObject, arguments: JsonObject, enough: int) -> int:
     return steps
 
 
+_OF_ITEMS = frozenset({"items", "contains", "additionalItems", "unevaluatedItems", "prefixItems"})
+
+
 def _elements(schema: JsonObject, value: list[Any]) -> Iterator[tuple[Any, Any]]:
     """The items of a list with their schemas; the list is not walked for keywords that the schema lacks."""
+    if _OF_ITEMS.isdisjoint(schema):
+        return
     for keyword in ("items", "contains", "additionalItems", "unevaluatedItems"):
         inner: Any = schema.get(keyword)
         if is_object(inner):
