@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shlex
 import signal
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from tests.reliability.hostile import hostile
 from wicket_mcp.errors import Crashed, ProtocolViolation, TimedOut
 from wicket_mcp.request import tool_call
 from wicket_mcp.upstream.control_group import ControlGroups
+from wicket_mcp.upstream.stdio import INHERITED
 from wicket_mcp.upstream.supervisor import HUNG_AFTER
 
 
@@ -122,6 +124,22 @@ async def test_f25_a_detached_process_ends_with_its_server(open_gateway: OpenGat
         assert os.getsid(detached) != os.getsid(server), "no signal to its group reaches it"
     await gone(detached)
     assert not control_groups(os.getpid()), "nothing is left in the kernel's tree"
+
+
+@needs_control_groups
+async def test_f25_a_server_is_in_its_control_group_before_it_does_anything(
+    open_gateway: OpenGateway, tmp_path: Path
+) -> None:
+    """What it starts first, and detaches, cannot be outside either; and it finds only the variables it is given."""
+    echoes = peer("Echo")
+    first = f"cat /proc/self/cgroup > {tmp_path}/group; tr '\\0' '\\n' < /proc/$$/environ > {tmp_path}/variables"
+    script = f"{first}; exec {shlex.join([echoes['command'], *echoes['args']])}"
+    async with open_gateway({"x": {"command": "sh", "args": ["-c", script], "env": {"GIVEN": "yes"}}}) as gateway:
+        assert await echo(gateway, "x") == "still here"
+        assert f"/wicket-{os.getpid()}-" in (tmp_path / "group").read_text()
+        names = {line.partition("=")[0] for line in (tmp_path / "variables").read_text().splitlines()}
+        assert "GIVEN" in names
+        assert names <= {"GIVEN", *INHERITED}
 
 
 @needs_control_groups

@@ -10,6 +10,7 @@ import contextlib
 import itertools
 import logging
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 log = logging.getLogger(__name__)
@@ -17,6 +18,8 @@ log = logging.getLogger(__name__)
 _MOUNTS = Path("/proc/self/mountinfo")
 _OWN = Path("/proc/self/cgroup")
 _numbers = itertools.count(1)
+_ENTER = '{ echo 0 > "$0"; } 2> /dev/null; unset PWD OLDPWD SHLVL; exec "$@"'
+"""0 is the writer itself. A shell adds variables of its own."""
 
 
 class ControlGroups:
@@ -46,17 +49,14 @@ class ControlGroups:
             return None
         return cls(home)
 
-    def place(self, pid: int) -> Path | None:
-        """Put a child that has just started into its own group; None if that was refused."""
+    def prepare(self) -> Path | None:
+        """An empty group for a child that is about to start; None if that was refused."""
         self._sweep()
-        group = self.home / str(pid)
+        group = self.home / str(next(_numbers))
         try:
-            group.mkdir(exist_ok=True)
-            (group / "cgroup.procs").write_text(str(pid))
+            group.mkdir()
         except OSError as problem:
-            log.debug("no control group for process %d: %s", pid, problem)
-            with contextlib.suppress(OSError):
-                group.rmdir()
+            log.debug("no control group for a child: %s", problem)
             return None
         return group
 
@@ -88,6 +88,27 @@ class ControlGroups:
             except OSError:  # a process is still ending
                 continue
             self._ended.discard(group)
+
+
+def in_group(group: Path, command: Sequence[str]) -> tuple[str, ...]:
+    """A command that enters the group and becomes `command`: nothing that it starts can be outside."""
+    return "/bin/sh", "-c", _ENTER, str(group / "cgroup.procs"), *command
+
+
+def is_program(command: str, environment: Mapping[str, str], folder: str | None) -> bool:
+    """Whether the kernel can run `command` in `folder`. If not, only an attempt without a shell tells why."""
+    if folder is not None and not Path(folder).is_dir():
+        return False
+    places = ("",) if "/" in command else os.get_exec_path(environment)
+    for place in places:
+        file = Path(folder or "", place, command)
+        try:
+            if os.access(file, os.X_OK) and file.is_file():
+                with file.open("rb") as content:
+                    return content.read(4).startswith((b"#!", b"\x7fELF"))
+        except OSError:
+            return False
+    return False
 
 
 def _own_group() -> Path | None:

@@ -12,9 +12,11 @@ import logging
 import os
 import signal
 import subprocess
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
-from wicket_mcp.upstream.control_group import ControlGroups
+from wicket_mcp.upstream.control_group import ControlGroups, in_group, is_program
 
 log = logging.getLogger(__name__)
 
@@ -31,8 +33,8 @@ while read -r sign group; do
 done
 for one in $groups; do kill -s KILL -- "-$one"; done
 [ -n "$home" ] && [ -d "$home" ] || exit 0
-echo 1 > "$home/cgroup.kill"
 for again in 1 2 3 4 5 6 7 8 9 10; do
+  echo 1 > "$home/cgroup.kill"
   for one in "$home"/*/ "$home"; do [ -d "$one" ] && rmdir "$one"; done
   [ -d "$home" ] || exit 0
   sleep 0.2
@@ -44,38 +46,59 @@ class Keeper:
     """Knows every process group that must not outlive us."""
 
     def __init__(self) -> None:
-        self._groups: set[int] = set()
-        """The running process groups."""
+        self._groups: dict[int, Path | None] = {}
+        """The running process groups, each with its control group."""
         self._control: ControlGroups | None = None
         self._thread: ThreadPoolExecutor | None = None
-        """Moves processes between control groups, for which the kernel may take ten milliseconds, in order."""
+        """Kills and removes control groups, for which the kernel may take ten milliseconds."""
         self._shell: subprocess.Popen[bytes] | None = None
         self._closed = False
 
     def __repr__(self) -> str:
         return f"<Keeper {len(self._groups)} groups>"
 
-    def add(self, group: int) -> None:
-        if self._shell is None and self._control is None and not self._closed:
+    def enclose(
+        self, command: Sequence[str], environment: Mapping[str, str], folder: str | None
+    ) -> tuple[Path | None, Sequence[str]]:
+        """The control group for a server that is about to start, if there is one, and the command that starts it
+        there.
+        """
+        if self._closed or not is_program(command[0], environment, folder):
+            return None, command
+        if self._shell is None and self._control is None:
             self._control = ControlGroups.make()
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="wicket-groups") if self._control else None
-        self._groups.add(group)
-        if self._control is not None and self._thread is not None:
-            self._thread.submit(self._control.place, group)
+        control = self._control.prepare() if self._control is not None else None
+        if control is None:
+            return None, command
+        self._tell("")  # from now on the shell knows where servers start
+        return control, in_group(control, command)
+
+    def add(self, group: int, control: Path | None = None) -> None:
+        self._groups[group] = control
         self._tell(f"+ {group}\n")
+
+    def discard(self, control: Path | None) -> None:
+        """The server for this control group could not be started."""
+        if control is not None:
+            self._kill(control)
 
     def kill(self, group: int) -> None:
         """Kill all processes of a server, including those that left its process group."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(group, signal.SIGKILL)
-        if self._control is not None and self._thread is not None and group in self._groups:
-            self._thread.submit(self._control.kill, self._control.home / str(group))
+        if (control := self._groups.get(group)) is not None:
+            self._kill(control)
+
+    def _kill(self, control: Path) -> None:
+        if self._control is not None and self._thread is not None:
+            self._thread.submit(self._control.kill, control)
 
     def drop(self, group: int) -> None:
         """The group has ended: kill everything that it left behind."""
         if group in self._groups:
             self.kill(group)
-            self._groups.discard(group)
+            del self._groups[group]
             self._tell(f"- {group}\n")
 
     async def close(self) -> None:

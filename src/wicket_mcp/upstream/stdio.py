@@ -61,6 +61,8 @@ class StdioConnection(Versioned, asyncio.SubprocessProtocol):
 
     def __init__(self, server: str, host: Host, max_message: int, redact: Redactor, keeper: Keeper) -> None:
         self.garbage = 0
+        self.control: Path | None = None
+        """The control group of the child."""
         self._server = server
         self._host = host
         self._redact = redact
@@ -103,21 +105,23 @@ class StdioConnection(Versioned, asyncio.SubprocessProtocol):
         redact = Redactor((*server.env.values(), *server.headers.values(), *hidden))
         connection = cls(name, host, max_message, redact, keeper)
         environment = {key: os.environ[key] for key in INHERITED if key in os.environ} | inherited | dict(server.env)
+        connection.control, line = keeper.enclose((command, *server.args), environment, server.cwd)
         try:
             await asyncio.get_running_loop().subprocess_exec(
                 lambda: connection,
-                command,
-                *server.args,
+                *line,
                 env=environment,
                 cwd=server.cwd,
                 start_new_session=True,
             )
         except FileNotFoundError as problem:
+            keeper.discard(connection.control)
             missing, hint = f"command '{command}'", "Install it, or give its full path as 'command'."
             if server.cwd and problem.filename == server.cwd:
                 missing, hint = f"folder '{server.cwd}'", "Correct its 'cwd'."
             raise CannotStart(name, f"Server '{name}' cannot start: {missing} was not found.", hint=hint) from None
         except (OSError, ValueError) as problem:
+            keeper.discard(connection.control)
             raise CannotStart(
                 name,
                 f"Server '{name}' cannot start: {problem}.",
@@ -177,7 +181,7 @@ class StdioConnection(Versioned, asyncio.SubprocessProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._process = cast("asyncio.SubprocessTransport", transport)
-        self._keeper.add(self._process.get_pid())
+        self._keeper.add(self._process.get_pid(), self.control)
         if self._host.fails_often:
             lower_priority(self._process.get_pid())
         self._stdin = cast("asyncio.WriteTransport", self._process.get_pipe_transport(0))
