@@ -161,8 +161,10 @@ async def main(rounds: int = 5) -> int:
         try:
             await watched.start()
             print(_say("starting", [await watched.read()]))
+            await watched.own("describe_tools", names=["many.tool_1"])
+            print(_say("listing 100,000 tools", [await watched.read(12.0)]), flush=True)
             await watched.own("find_tools", query="a tool")
-            print(_say("the first search, and listing 100,000 tools", [await watched.read(12.0)]), flush=True)
+            print(_say("the first search among them", [await watched.read()]), flush=True)
             for _ in range(rounds):
                 await watched.stop_one()
                 await watched.read()

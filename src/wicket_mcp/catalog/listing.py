@@ -11,6 +11,7 @@ from wicket_mcp.catalog.list_fields import MAX_BYTES, Pages, exceeds, unknown_fi
 from wicket_mcp.codec import encode, is_deep, weighs_over
 from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.errors import METHOD_NOT_FOUND, Refused
+from wicket_mcp.large_json import encode_off_loop
 from wicket_mcp.model import JsonObject, Listing, Rejected, Tool, as_list, as_object, as_seconds
 from wicket_mcp.schema.headers import MARK, invalid_mark
 from wicket_mcp.telemetry.log import clean
@@ -83,7 +84,7 @@ class PageReader:
                 if refusal.rpc_code == METHOD_NOT_FOUND:
                     return items
                 raise
-            self._bytes_left -= len(await asyncio.to_thread(encode, page))
+            self._bytes_left -= len(await encode_off_loop(page))
             if self._bytes_left < 0:
                 size = MAX_LISTING_BYTES // 1024**2
                 self.cut.append(Rejected(f"({method})", f"more than {size} MiB; the rest was left out"))
