@@ -204,6 +204,8 @@ async def neighbours(gateways: Sequence[Gateway], seconds: float, length: float,
                 turns[gateway.name, bad].append(turn)
             floods(gateway, signal.SIGSTOP)
     for gateway in gateways:
+        floods(gateway, signal.SIGCONT)  # what is stopped does not notice that its gateway ends
+    for gateway in gateways:
         alone, beside = turns[gateway.name, False], turns[gateway.name, True]
         for share in (0.5, 0.99):
             ratios = [
