@@ -10,7 +10,7 @@ from wicket_mcp.model import Listing, Tool
 
 ROOT = Path(__file__).parents[2]
 QUERIES = ROOT / "bench" / "queries"
-OWN = ("catalog", "requests")
+OWN = ("catalog", "requests", "asks")
 """The project's own sets over the real catalogues, each a file of QUERIES with a half to tune on and one to report on.
 `catalog` is the older one; `requests` has more kinds, and golds that name every tool that would do."""
 CATALOG = ROOT / "tests" / "data" / "catalog"

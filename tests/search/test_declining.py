@@ -92,7 +92,7 @@ def test_small_catalogues_do_not_decline_what_they_can(listings: list[Listing], 
 
 def test_a_subject_that_no_tool_mentions_is_counted() -> None:
     tools = [Tool("desk", "add", {"description": "Add an appointment"})]
-    mentioned = list(map(Mentioned.by, tools))
+    mentioned = list(map(Mentioned, tools))
     found = mentions("put a meeting about flights into my calendar", lambda: mentioned)
     assert (found.subjects, found.missing_subjects) == (3, 1)
     assert mentions("hello there", lambda: mentioned).subjects == 0

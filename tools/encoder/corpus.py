@@ -12,7 +12,9 @@ import argparse
 import random
 import re
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
 import languages
@@ -20,6 +22,7 @@ import operations
 import sources
 from operations import git, gitdir
 
+Part = TypeVar("Part")
 SEED = 11
 LONGEST = 420
 _SPACE = re.compile(r"\s+")
@@ -79,7 +82,7 @@ def main() -> None:
     texts, pairs, foreign = Texts(), dict[tuple[int, int], None](), dict[tuple[str, str, int], None]()
     for source, lines in found.items():
         before, paired = len(texts.numbers), len(pairs)
-        for line in lines:
+        for line in present(source, lines):
             request = texts.add(line["q"]) if "q" in line else None
             described = texts.add(line["d"]) if "d" in line else None
             if request is not None and described is not None and request != described:
@@ -93,7 +96,7 @@ def main() -> None:
     sentences.append(languages.tabbed("zh", git(repo("Wyn09+Transformer"), "show", "HEAD:cmn.txt").decode()))
     counts: dict[str, int] = {}
     for part in sentences:
-        for code, other, english in part:
+        for code, other, english in present("languages", part):
             other = _SPACE.sub(" ", other)[:LONGEST].strip()
             if other == english or len(other) < 2 or sum(c.isalpha() for c in other) < 0.5 * len(other):
                 continue
@@ -103,6 +106,14 @@ def main() -> None:
                 counts[code] = counts.get(code, 0) + 1
     sys.stderr.write(f"languages: {counts}, {len(texts.numbers) - before} more texts\n")
     write(options.out, list(texts.numbers), list(pairs), list(foreign))
+
+
+def present(source: str, lines: Iterable[Part]) -> Iterator[Part]:
+    """What there is of a source: the rest is left out if its files are not there."""
+    try:
+        yield from lines
+    except OSError as problem:
+        sys.stderr.write(f"{source}: left out from here on ({problem})\n")
 
 
 def write(out: Path, texts: list[str], pairs: list[tuple[int, int]], foreign: list[tuple[str, str, int]]) -> None:

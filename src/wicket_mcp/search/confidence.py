@@ -11,7 +11,7 @@ from math import exp, log
 
 from wicket_mcp.search.mentions import Mentions
 
-CLOSENESS, SUBJECT, PRODUCT, SIZE, SHORT, NOTHING = 16.15, -1.56, -8.01, -0.24, -7.78, -1.26
+CLOSENESS, SUBJECT, PRODUCT, SIZE, SHORT, NOTHING = 14.36, -0.40, -4.03, -0.48, -4.69, 0.35
 MOST_SUBJECTS = 2
 SURE = 0.5
 

@@ -31,7 +31,7 @@ from wicket_mcp.search.intent import (
 )
 from wicket_mcp.search.mentions import Mentioned, products
 from wicket_mcp.search.misspelling import correct
-from wicket_mcp.search.naming import Naming
+from wicket_mcp.search.naming import MEANT, Naming
 from wicket_mcp.search.segment import Model, Segment, build_segment, learn_segment
 from wicket_mcp.search.text import MAX_QUERY, stem, words
 
@@ -185,6 +185,9 @@ class SearchIndex:
         }
         for position, change in self._demote(scores.fit).items():
             added[position] = added.get(position, 0.0) + change
+        for errand in scores.by_part:
+            for position, change in self._demote(errand).items():
+                errand[position] += change
         for server, gain in self._naming.gains(query).items():
             for position in self._positions[server] if gain else ():
                 added[position] = added.get(position, 0.0) + gain
@@ -224,7 +227,10 @@ class SearchIndex:
 
         stems = {stem(word) for word in words(query)}
         gains = np.zeros(len(fit), np.float32)
+        meant = [server for server, gain in self._naming.gains(query).items() if gain >= MEANT]
         best: list[int] = shortlist(fit, _BEST).tolist()
+        if meant:  # a tool of another server may be called what the query says, and is not meant
+            best = [position for position in best if self._tools[position].server in meant]
         gains[[position for position in best if self._is_name_said(position, stems)]] = NAME_SAID
         return gains
 
@@ -287,7 +293,7 @@ class SearchIndex:
 
         @lru_cache(maxsize=_REMEMBERED)
         def read_text(position: int) -> Mentioned:
-            return Mentioned.by(tools[position])
+            return Mentioned(tools[position])
 
         return read_text
 

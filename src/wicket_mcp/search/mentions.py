@@ -7,7 +7,7 @@ hand. `choice.py` calls this for the few tools it is about to show. Knows no sco
 
 import re
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, cached_property
 
 import msgspec
 
@@ -38,17 +38,23 @@ def products(query: str) -> list[str]:
     ]
 
 
-class Mentioned(msgspec.Struct, frozen=True):
-    """What a tool mentions: its text in lower case, and the stems of its words."""
+class Mentioned:
+    """What a tool mentions: its text in lower case, and the stems of its words. Each is made when it is asked for."""
 
-    text: str
-    stems: frozenset[str]
+    def __init__(self, tool: Tool) -> None:
+        self._tool = tool
 
-    @classmethod
-    def by(cls, tool: Tool) -> "Mentioned":
-        description = tool.description[:_MOST_TEXT]
-        text = f"{tool.server} {tool.name} {tool.title} {description} {_parameters(tool)}"
-        return cls(text.lower(), frozenset(stem(word) for word in words(text) if word not in STOP))
+    @cached_property
+    def text(self) -> str:
+        return self._read().lower()
+
+    @cached_property
+    def stems(self) -> frozenset[str]:
+        return frozenset(map(stem, set(words(self._read())) - STOP))
+
+    def _read(self) -> str:
+        tool = self._tool
+        return f"{tool.server} {tool.name} {tool.title} {tool.description[:_MOST_TEXT]} {_parameters(tool)}"
 
 
 def mentions(query: str, tools: Callable[[], Sequence[Mentioned]]) -> Mentions:

@@ -68,7 +68,9 @@ def describe(signals: Signals, near: "NDArray[np.int64]") -> "NDArray[np.float32
 def _standardise(
     of_all: "NDArray[np.float32]", candidates: "NDArray[np.float32]", least: float
 ) -> "NDArray[np.float32]":
-    return (candidates - of_all.mean()) / np.float32(max(float(of_all.std()), least))
+    mean = float(of_all.sum()) / len(of_all)
+    spread = max(0.0, float(of_all @ of_all) / len(of_all) - mean * mean) ** 0.5
+    return (candidates - np.float32(mean)) / np.float32(max(spread, least))
 
 
 class Reranker:
