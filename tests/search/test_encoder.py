@@ -10,7 +10,7 @@ from wicket_mcp import Gateway
 from wicket_mcp.model import Listing, Tool
 from wicket_mcp.search import SearchIndex, build_segment
 from wicket_mcp.search import encoder as encoder_module
-from wicket_mcp.search.encoder import PACKAGED, packaged_encoder, read_encoder
+from wicket_mcp.search.encoder import PACKAGED, multiply, packaged_encoder, read_encoder
 from wicket_mcp.search.numeric import np
 from wicket_mcp.search.segment import NoModel, Segment
 
@@ -166,3 +166,10 @@ def is_learned(gateway: Gateway) -> dict[str, bool]:
         segment = Segment.read(gateway.catalogue.segment(listing), len(listing.tools))
         found[name] = segment is not None and segment.is_learned
     return found
+
+
+@pytest.mark.parametrize("rows", [1, 9, 32, 33])
+def test_a_query_is_multiplied_in_blocks_with_the_same_result(rows: int) -> None:
+    chance = np.random.default_rng(rows)
+    left, right = (chance.standard_normal(shape).astype(np.float32) for shape in ((rows, 256), (256, 768)))
+    assert np.allclose(multiply(left, right), left @ right, atol=1e-3)

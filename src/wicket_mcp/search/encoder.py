@@ -140,10 +140,10 @@ class Encoder:
         ends = np.cumsum([len(ids) for ids in texts]).tolist()
         spans = [(end - len(ids), end) for end, ids in zip(ends, texts, strict=True)]
         for attend, mix, up, down in self._layers[:layers]:
-            rows += _multiply(self._attend(_multiply(_normalise(rows), attend), spans), mix)
-            inner = _multiply(_normalise(rows), up)
+            rows += multiply(self._attend(multiply(_normalise(rows), attend), spans), mix)
+            inner = multiply(_normalise(rows), up)
             inner *= np.maximum(inner, 0)
-            rows += _multiply(inner, down)
+            rows += multiply(inner, down)
         return np.add.reduceat(_normalise(rows), [start for start, _ in spans], axis=0)
 
     def _attend(self, mixed: "NDArray[np.float32]", spans: list[tuple[int, int]]) -> "NDArray[np.float32]":
@@ -163,7 +163,7 @@ class Encoder:
         return outputs
 
 
-def _multiply(rows: "NDArray[np.float32]", matrix: "NDArray[np.float32]") -> "NDArray[np.float32]":
+def multiply(rows: "NDArray[np.float32]", matrix: "NDArray[np.float32]") -> "NDArray[np.float32]":
     """The product. For the few rows of a query in blocks of columns: for a product of that size OpenBLAS does not first
     copy the matrix, which takes longer than the product itself."""
     if len(rows) > _FEW_ROWS:

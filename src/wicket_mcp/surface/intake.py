@@ -52,7 +52,7 @@ class Returns:
         """So many requests are served per second at the moment."""
         self._per_second = max(_FEWEST_RETURNING, (self._per_second + self._share * served) / 2)
 
-    def awaited(self, now: float) -> float:
+    def count_away(self, now: float) -> float:
         """About how many clients were told to come back and have not come yet."""
         return max(0.0, self._next - now) * self._per_second
 
@@ -196,7 +196,7 @@ class Intake:
             return now - self._short_at > LASTING
         # Everybody could wait for a short time only.
         self._short_at = now
-        return self._returns.awaited(now) + len(self._waiting) > LASTING_WAIT * self._rate
+        return self._returns.count_away(now) + len(self._waiting) > LASTING_WAIT * self._rate
 
     def _bound_waiting(self) -> None:
         longest, fewest = LONGEST_WAIT, self._fewest_waiting
