@@ -35,7 +35,11 @@ def test_a_long_query_has_few_errands() -> None:
     [
         (
             "Show which git files changed, stash them and take a screenshot of the page",
-            ["git_status git_show git_diff", "git-cyanheads.git_stash", "screenshot"],
+            [
+                "git.git_status git-cyanheads.git_status git.git_show git-cyanheads.git_show",
+                "git-cyanheads.git_stash",
+                "screenshot",
+            ],
         ),
         (
             "Delete the Redis key cart:9, post a message to the Slack channel and list the pods in Kubernetes",
