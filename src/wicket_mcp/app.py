@@ -8,7 +8,6 @@ import asyncio
 import gc
 import logging
 import os
-import secrets
 import signal
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -27,6 +26,7 @@ from wicket_mcp.config.model.config import Config
 from wicket_mcp.config.read.formats import load
 from wicket_mcp.errors import ConfigError, WicketError
 from wicket_mcp.extensions import unknown
+from wicket_mcp.identity.wrapping import wrapping
 from wicket_mcp.library import Library
 from wicket_mcp.model import (
     API_KEY_PREFIX,
@@ -91,7 +91,7 @@ class Gateway(Library):
         self.audit.listen(self.finder.hear)
         self.tracing = _open_tracing(config)
         self.outbox_counters = Counters()
-        self.held = HeldCalls(Seal(secrets.token_bytes(32)), self.outbox_counters)
+        self.held = HeldCalls(Seal(self.ring), self.outbox_counters)
         self.local_tasks = LocalTasks(self.store)
         self.tasks = Tasks()
         self.on_reload: list[Callable[[Config], None]] = [
@@ -163,6 +163,8 @@ class Gateway(Library):
         try:
             if api_key is not None:
                 self.principal = await self._holder(api_key)
+            if self.config.store is not None and (keys := await wrapping(self.config).keys()):
+                self.ring.use(keys)  # which all replicas have, unlike our state folder
             if self.config.allow_runtime_servers:
                 await self.registry.managed.restore()
             for server in self.catalogue.servers.values():

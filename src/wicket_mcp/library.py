@@ -4,15 +4,19 @@ Every gateway has them. A command that only searches for tools has nothing else,
 surfaces, scripts, dialects and the registry are loaded.
 """
 
+from functools import partial
+
 from wicket_mcp.calls.forward import Forward
 from wicket_mcp.calls.task_ids import TaskIds
 from wicket_mcp.catalog.catalogue import Catalogue
 from wicket_mcp.catalog.skills import Skills
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.identity.accounts import Accounts
+from wicket_mcp.identity.key_file import sealing_keys_or_temporary
 from wicket_mcp.identity.vault import Vault
 from wicket_mcp.identity.wrapping import wrapping
 from wicket_mcp.model import LOCAL
+from wicket_mcp.sealing import Ring
 from wicket_mcp.search.finder import Finder
 from wicket_mcp.store.base import Store
 from wicket_mcp.trust.packages import Integrity
@@ -41,7 +45,9 @@ class Library:
             before_start=Integrity(store).check,
         )
         self.forward = Forward(self.pool)
-        self.task_ids = TaskIds(config.state_path)
+        self.ring = Ring(partial(sealing_keys_or_temporary, config.state_path))
+        """Seals what clients carry for us. All who share a store have the same keys."""
+        self.task_ids = TaskIds(self.ring)
         self.catalogue = Catalogue(
             config.servers,
             self.pool,

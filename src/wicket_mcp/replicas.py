@@ -1,8 +1,8 @@
 """One of several replicas: the shared keys, the members, and how to reach them. Composition only; decides nothing.
 
-Loaded by `serving.py` if `store` names a database, and by the workers of one machine. The keys are derived from the
-vault's keys, which every replica has (`WICKET_VAULT_KEY`): the first one seals and all of them open. Restarts
-can change a key: first to `old,new` and, when all replicas know the new one, to `new,old`.
+Loaded by `serving.py` if `store` names a database, and by the workers of one machine. The keys are the vault's, which
+every replica has (`WICKET_VAULT_KEY`): the first one seals and all of them open. Restarts can change a key: first to
+`old,new` and, when all replicas know the new one, to `new,old`. Workers have the keys of their state folder.
 """
 
 import asyncio
@@ -20,13 +20,14 @@ from wicket_mcp.cluster.claims import ClaimingMembers, ClaimsAway
 from wicket_mcp.cluster.file_members import FileMembers
 from wicket_mcp.cluster.members import AWAY, Member, tag
 from wicket_mcp.cluster.relay import PEER, Relay
-from wicket_mcp.cluster.seal import Ring
 from wicket_mcp.config.model.config import HttpConfig
 from wicket_mcp.config.read.secrets import expand
 from wicket_mcp.errors import ConfigError, NoOwner
+from wicket_mcp.identity.key_file import sealing_keys
 from wicket_mcp.identity.wrapping import wrapping
 from wicket_mcp.model import META_SERVER_INFO, MODERN_VERSION, JsonObject, Principal, as_object, as_text
 from wicket_mcp.request import GATEWAY
+from wicket_mcp.sealing import Ring
 from wicket_mcp.store.base import NoteStore
 from wicket_mcp.store.model import StoredResult
 from wicket_mcp.store.open import join_members
@@ -42,6 +43,7 @@ from wicket_mcp.surface.under_way import PATH as UNDER_WAY
 from wicket_mcp.upstream.announcements import address_to
 from wicket_mcp.upstream.era import BEHIND
 from wicket_mcp.upstream.events import UpstreamEvent
+from wicket_mcp.upstream.kept_sessions import KeptSessions
 from wicket_mcp.upstream.lock_ownership import LockOwnership
 from wicket_mcp.upstream.owner import EPOCH, PATH, Vouch, ownership_key
 from wicket_mcp.upstream.ownership import Claim, FileOwnership, Ownership
@@ -56,7 +58,7 @@ FIND_WITHIN = 3.0
 COMPARE_EVERY = 1.0
 """Seconds between two comparisons with the other members while the database does not answer."""
 READY = "/readyz"
-MARK = "replicas"
+MARK = "keys of the replicas"
 """The note that holds a check value sealed with the replicas' keys."""
 ADDRESS = "WICKET_REPLICA_URL"
 """The variable with the address at which other replicas reach this one, if it cannot be determined:
@@ -67,9 +69,9 @@ http://host:port.
 class Replicas:
     """Made with `Replicas.open`; `join` once our address is known."""
 
-    def __init__(self, gateway: "Gateway", sessions: "Sessions", ring: Ring) -> None:
+    def __init__(self, gateway: "Gateway", sessions: "Sessions") -> None:
         self.me = secrets.token_hex(6)
-        self.ring = ring
+        self.ring = ring = gateway.ring
         self.relay = Relay(ring)
         self.router = ReplicaRouter(self.me, ring, self.relay, sessions, gateway.store, gateway.config.http.max_body)
         self.members: Members | None = None
@@ -79,22 +81,26 @@ class Replicas:
         self._ownership: Ownership | None = None
         self._links = PeerLinks(self.relay.admit_asker, gateway.outbox_counters)
         sessions.name_by(self.router.session_id)
-        gateway.held.seal_with(Seal(*ring.derive("held"), home=self.me, clock=ring.now))
+        gateway.held.seal_with(Seal(ring, home=self.me))
         gateway.accounts.waiting.share(ring)
         gateway.results.share(self._find_result)
-        gateway.task_ids.share(ring.derive("tasks"))
+        self.kept_sessions = KeptSessions(gateway.store, ring, self.me, self._is_elsewhere)
+        gateway.pool.keep_sessions(self.kept_sessions)
         elsewhere = Elsewhere(partial(tag, self.me), self.router.has_task, self.router.ask_about_task)
         gateway.local_tasks.share(elsewhere)
 
     @classmethod
     async def open(cls, gateway: "Gateway", sessions: "Sessions") -> "Replicas":
         """Raises ConfigError."""
-        source = wrapping(gateway.config)
-        if not await source.keys():
-            await source.create()
-        ring = Ring(await source.keys())
-        await _compare(gateway.store, ring, source.place)
-        return cls(gateway, sessions, ring)
+        if gateway.config.store is None:
+            gateway.ring.use(sealing_keys(gateway.config.state_path))
+        else:
+            source = wrapping(gateway.config)
+            if not await source.keys():
+                await source.create()
+            gateway.ring.use(await source.keys())
+            await _compare(gateway.store, gateway.ring, source.place)
+        return cls(gateway, sessions)
 
     @property
     def problem(self) -> str:
@@ -229,17 +235,20 @@ class Replicas:
         path = f"{STOP}{quote(server, safe='')}"
         await asyncio.gather(*(self.relay.ask(member, path, principal, {}) for member in self._others()))
 
+    def _is_elsewhere(self, member: str) -> bool:
+        return self.members is not None and member != self.me and member in self.members.all
+
     def _others(self) -> list[Member]:
         if self.members is None:
             return []
         return [member for member in self.members.all.values() if member.id != self.me]
 
-    async def _find_result(self, handle: str, principal: Principal) -> StoredResult | None:
+    async def _find_result(self, row: str, principal: Principal) -> StoredResult | None:
         """A result that is not in the store, or whose store does not answer: another member may have it in memory."""
         # Also those that have only lost the database: we may have seen that just before we lost it ourselves.
         members = {**self.members.suspects, **self.members.all} if self.members else {}
         others = [member for member in members.values() if member.id != self.me]
-        path = f"{RESULTS}{quote(handle)}"
+        path = f"{RESULTS}{quote(row)}"
         for answer in await asyncio.gather(
             *(self.relay.fetch(member, path, principal, FIND_WITHIN) for member in others)
         ):

@@ -35,6 +35,7 @@ from wicket_mcp.dialects.factory import FacadeOf
 from wicket_mcp.errors import ConfigError, WicketError
 from wicket_mcp.library import Library
 from wicket_mcp.model import LOCAL, Caller, JsonObject, Principal
+from wicket_mcp.results.handles import Handles
 from wicket_mcp.results.results import Results
 from wicket_mcp.results.storage import ResultStorage
 from wicket_mcp.scripting import Scripting
@@ -189,7 +190,7 @@ def build(config: Config, live: Live) -> Rooms:
     check(config)
     library = live.library
     addresses = Addresses(library.catalogue, unprefixed=config.unprefixed)
-    results = Results(live.results, config.results, partial(_shows_tool, library.catalogue))
+    results = Results(live.results, Handles(library.ring), config.results, partial(_shows_tool, library.catalogue))
     approvals = _approvals(config, live, results)
     parts = Parts(
         catalogue=library.catalogue,

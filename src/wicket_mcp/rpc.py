@@ -105,6 +105,10 @@ class Rpc:
 
     # Our requests and notifications
 
+    def number_from(self, first: int) -> None:
+        """Create ids from this one on."""
+        self.mint_id = itertools.count(first).__next__
+
     async def request(
         self, method: str, params: JsonObject, callbacks: Callbacks = NO_CALLBACKS, send: Send | None = None
     ) -> JsonObject:

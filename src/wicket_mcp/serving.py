@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.dialects import factory
+from wicket_mcp.model import Principal
 from wicket_mcp.observing import Surroundings, clients_of, limit_tools, look_here, observe, source_of
 from wicket_mcp.rooms import profile_name
 from wicket_mcp.surface.admission import Admission
@@ -157,8 +158,8 @@ def _serve_metrics(gateway: "Gateway", front: "Front", sock: socket) -> Callable
 
 
 def _follow_sessions(gateway: "Gateway") -> Sessions:
-    def end(session: str) -> None:
-        gateway.tasks.start(gateway.pool.close_session(session), "end session")
+    def end(session: str, principal: Principal) -> None:
+        gateway.tasks.start(gateway.pool.close_session(session, principal), "end session")
 
     on_duration = gateway.tracing.end_session if gateway.tracing else None
     sessions = Sessions(end, gateway.outbox_counters, on_duration=on_duration)
@@ -248,6 +249,8 @@ class Front:
         """Tell listening clients that we stop."""
         for protocol in self._protocols.values():
             protocol.closing.set()
+        if self._replicas is not None:
+            self._replicas.kept_sessions.leaving = True
         self._sessions.end_all()
 
     async def close(self) -> None:
@@ -304,8 +307,7 @@ class Front:
         gateway = self._gateway
         people = People(gateway.store, lambda: gateway.config.http.issuers)
         holders = CredentialHolders(self._token, gateway.registry.keys, people)
-        seal = self._replicas.ring.derive("grants")[0] if self._replicas else b""
-        return Grants(gateway.store, holders, gateway.audit.act, seal=seal)
+        return Grants(gateway.store, holders, gateway.audit.act, ring=gateway.ring)
 
     def _make_dashboard(self) -> Preparable:
         from wicket_mcp.surface.dashboard.mount import Dashboard  # noqa: PLC0415  (for those who open it)

@@ -14,11 +14,11 @@ from tests.peers.postgres import Postgres
 from tests.peers.recording_host import RecordingHost
 from wicket_mcp.cluster.members import Member
 from wicket_mcp.cluster.relay import PEER, Relay
-from wicket_mcp.cluster.seal import Ring
 from wicket_mcp.errors import Moved
 from wicket_mcp.model import LOCAL, Principal
 from wicket_mcp.request import GATEWAY
 from wicket_mcp.rpc import NO_CALLBACKS
+from wicket_mcp.sealing import Ring
 from wicket_mcp.upstream.owner import EPOCH, OwnerLink, Vouch
 from wicket_mcp.upstream.ownership import Claim
 

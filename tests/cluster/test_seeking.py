@@ -10,8 +10,8 @@ from tests.peers.postgres import Postgres
 from tests.peers.tcp_proxy import Cable
 from wicket_mcp.cluster.members import Member, tag
 from wicket_mcp.cluster.relay import Relay
-from wicket_mcp.cluster.seal import Ring
 from wicket_mcp.errors import Unavailable
+from wicket_mcp.sealing import Ring
 from wicket_mcp.store.open import open_store
 from wicket_mcp.store.postgres.members import PostgresMembers
 from wicket_mcp.surface.outbox import Counters
@@ -23,7 +23,9 @@ from wicket_mcp.surface.sessions import Sessions
 async def member(address: str, name: str) -> AsyncGenerator[tuple[PostgresMembers, ReplicaRouter]]:
     store, ring = await open_store(address), Ring([bytes(32)])
     members = await PostgresMembers.join(address, name, lambda _: f"http://{name}")
-    router = ReplicaRouter(name, ring, Relay(ring), Sessions(lambda _: None, Counters()), store, 2**20)
+    router = ReplicaRouter(
+        name, ring, Relay(ring), Sessions(lambda _number, _principal: None, Counters()), store, 2**20
+    )
     router.join(members)
     try:
         yield members, router

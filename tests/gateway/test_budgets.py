@@ -16,6 +16,7 @@ from wicket_mcp.dialects.factory import NAMES
 from wicket_mcp.errors import BadArguments, UnknownName
 from wicket_mcp.model import LOCAL, JsonObject, Principal, Silent, as_object
 from wicket_mcp.request import tool_call
+from wicket_mcp.results.handles import Handles
 from wicket_mcp.scripting import Script
 from wicket_mcp.store.model import StoredResult
 from wicket_mcp.surface.stdio import MAX_MESSAGE
@@ -76,9 +77,12 @@ async def gateway(open_gateway: OpenGateway) -> AsyncGenerator[Gateway]:
         yield gateway
 
 
-async def store(gateway: Gateway, name: str, body: bytes) -> str:
-    await gateway.store.save_result(StoredResult(name, LOCAL.name, "x.big", body, time.time() + 60), 2**30)
-    return name
+async def store(gateway: Gateway, body: bytes) -> str:
+    """The handle of a stored result."""
+    expires_at = time.time() + 60
+    row, handle = Handles(gateway.ring).make(LOCAL, expires_at)
+    await gateway.store.save_result(StoredResult(row, LOCAL.name, "x.big", body, expires_at), 2**30)
+    return handle
 
 
 def call(arguments: JsonObject) -> Any:
@@ -86,7 +90,7 @@ def call(arguments: JsonObject) -> Any:
 
 
 async def test_v2_seventeen_references_are_too_many(gateway: Gateway) -> None:
-    handle = await store(gateway, "r", encode({"content": [{"type": "text", "text": "small"}]}))
+    handle = await store(gateway, encode({"content": [{"type": "text", "text": "small"}]}))
     fits = [{"$result": handle}] * MAX_REFERENCES
     with pytest.raises(BadArguments, match="'message' should be string"):  # all are filled in, then it is checked
         await gateway.verbs.call(call({"message": fits}))
@@ -97,7 +101,7 @@ async def test_v2_seventeen_references_are_too_many(gateway: Gateway) -> None:
 @pytest.mark.promise("V2", "References beyond 16, or to over 4 MiB together, are refused before a result is decoded.")
 @pytest.mark.promise("D3", "References are refused by the stored length of what they refer to.")
 async def test_v2_d3_what_is_referred_to_is_refused_by_its_stored_length_before_it_is_decoded(gateway: Gateway) -> None:
-    handle = await store(gateway, "r", b"this is not JSON" * (MAX_SUBSTITUTED // 32 + 1))  # decoding it would fail
+    handle = await store(gateway, b"this is not JSON" * (MAX_SUBSTITUTED // 32 + 1))  # decoding it would fail
     twice = {"message": [{"$result": handle}, {"deep": [{"$result": handle}]}]}
     with pytest.raises(BadArguments, match="4 MiB into a call at most"):
         await gateway.verbs.call(call(twice))
@@ -107,7 +111,7 @@ async def test_v2_d3_what_is_referred_to_is_refused_by_its_stored_length_before_
 
 async def test_v2_parts_of_a_large_result_count_by_their_own_size(gateway: Gateway) -> None:
     rows = [{"id": "x" * 1000} for _ in range(6000)]
-    handle = await store(gateway, "r", encode({"content": [], "structuredContent": {"rows": rows}}))
+    handle = await store(gateway, encode({"content": [], "structuredContent": {"rows": rows}}))
     first = {"$result": handle, "path": "rows[0].id"}
     answer = await gateway.verbs.call(call({"message": first}))
     assert answer.body["content"][0]["text"] == "x" * 1000
@@ -116,7 +120,7 @@ async def test_v2_parts_of_a_large_result_count_by_their_own_size(gateway: Gatew
 
 
 async def test_v2_nobody_refers_to_the_result_of_another(gateway: Gateway) -> None:
-    handle = await store(gateway, "r", encode({"content": [{"type": "text", "text": "mine"}]}))
+    handle = await store(gateway, encode({"content": [{"type": "text", "text": "mine"}]}))
     first = await gateway.verbs.value(handle, LOCAL)
     assert first == "mine"
     other = Principal("other", LOCAL.scopes)
@@ -125,7 +129,7 @@ async def test_v2_nobody_refers_to_the_result_of_another(gateway: Gateway) -> No
 
 
 async def test_v5_paths_and_patterns_are_bounded_whoever_asks(gateway: Gateway) -> None:
-    handle = await store(gateway, "r", encode({"content": [{"type": "text", "text": "x"}]}))
+    handle = await store(gateway, encode({"content": [{"type": "text", "text": "x"}]}))
     with pytest.raises(BadArguments, match="A path may have 1,000 characters at most"):
         await gateway.verbs.read(handle, LOCAL, path="a" * 1001)
     with pytest.raises(BadArguments, match="A pattern may have 1,000 characters at most"):
@@ -140,16 +144,16 @@ SCRIPTS = {
     "a query": ("return tools.search(('x'):rep(2001))", "2,000 characters at most"),
     "names": ("local n = {} for i = 1, 51 do n[i] = 'x.echo' end return tools.describe(n)", "50 items at most, not 51"),
     "a name": ("return tools.call(('a.'):rep(300), {})", "500 characters at most, not 600"),
-    "a result": ("return results.get('r')", "2,097,152 are accepted. Take a part of it by path"),
+    "a result": ("return results.get('HANDLE')", "2,097,152 are accepted. Take a part of it by path"),
 }
 
 
 @pytest.mark.parametrize("kind", SCRIPTS)
 async def test_v5_a_script_has_the_same_bounds(gateway: Gateway, kind: str) -> None:
     rows: list[list[int]] = [[] for _ in range(1_000_000)]
-    await store(gateway, "r", encode({"content": [], "structuredContent": {"rows": rows}}))
+    handle = await store(gateway, encode({"content": [], "structuredContent": {"rows": rows}}))
     source, words = SCRIPTS[kind]
-    outcome = await gateway.verbs.run(Script(source, "lua"), Silent(LOCAL))
+    outcome = await gateway.verbs.run(Script(source.replace("HANDLE", handle), "lua"), Silent(LOCAL))
     assert outcome.problem is not None
     assert words in outcome.problem.message, outcome.problem
 
@@ -194,14 +198,13 @@ class TestV5:
 
     async def test_v5_reading_a_large_result_many_times_decodes_it_once(self, many: Gateway) -> None:
         body = encode({"content": [], "structuredContent": {"rows": [{"n": n} for n in range(100_000)]}})
-        handle = await store(many, "r", body)
+        handle = await store(many, body)
         first = await many.verbs.value(handle, LOCAL, "rows[5]")
         assert await many.verbs.value(handle, LOCAL, "rows[5]") is first
 
     async def test_v5_reads_of_a_large_result_leave_others_their_turn(self, many: Gateway) -> None:
         handles = [
-            await store(many, f"r{n}", encode({"content": [{"type": "text", "text": "line\n" * 200_000}]}))
-            for n in range(4)
+            await store(many, encode({"content": [{"type": "text", "text": "line\n" * 200_000}]})) for _ in range(4)
         ]
 
         async def read() -> None:

@@ -33,12 +33,12 @@ from tests.peers.protected import (
     WrongIssuer,
 )
 from wicket_mcp import Gateway
-from wicket_mcp.cluster.seal import Ring
 from wicket_mcp.errors import NeedsSignIn, SignInFailed, WicketError
 from wicket_mcp.identity.oauth.client import OAuthClient
 from wicket_mcp.identity.oauth.messages import Client as Registered
 from wicket_mcp.identity.oauth.messages import Grant
 from wicket_mcp.model import LOCAL
+from wicket_mcp.sealing import Ring
 from wicket_mcp.tasks import Tasks
 
 

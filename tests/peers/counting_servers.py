@@ -6,6 +6,7 @@ their tool `echo` that ran.
 
 import asyncio
 import itertools
+from collections import Counter
 from typing import Any
 
 from tests.peers.http_faults import EVENTS, JSON, HttpPeer, Received, event, head, send
@@ -73,6 +74,30 @@ class InModernEra(CountingServer):
             await self.call(request, writer)
         else:
             send(writer, 404, "", b"")
+
+
+class CountsForSessions(CountingServer):
+    """Answers with the number of calls that the session has made, until the session is ended with DELETE."""
+
+    def __init__(self, host: str = "127.0.0.1") -> None:
+        super().__init__(host)
+        self.calls: Counter[str] = Counter()
+        self.ended: list[str] = []
+
+    async def answer(self, request: Received, writer: asyncio.StreamWriter) -> None:
+        if request.verb == "DELETE":
+            session = request.headers["mcp-session-id"]
+            self.ended.append(session)
+            self.sessions.discard(session)
+            send(writer, 200, "", b"")
+        else:
+            await super().answer(request, writer)
+
+    async def call(self, request: Received, writer: asyncio.StreamWriter) -> None:
+        session = request.headers["mcp-session-id"]
+        self.calls[session] += 1
+        text = str(self.calls[session])
+        send(writer, 200, JSON, request.answered({"content": [{"type": "text", "text": text}]}))
 
 
 class ForgetsSessions(CountingServer):

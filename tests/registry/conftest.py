@@ -18,8 +18,10 @@ from wicket_mcp.catalog.catalogue import Catalogue
 from wicket_mcp.config.model.config import Config, LimitsConfig
 from wicket_mcp.model import Principal
 from wicket_mcp.registry.facade import RegistryFacade
+from wicket_mcp.results.handles import Handles
 from wicket_mcp.results.results import Results
 from wicket_mcp.results.storage import ResultStorage
+from wicket_mcp.sealing import Ring
 from wicket_mcp.store.open import open_store
 from wicket_mcp.upstream.events import UpstreamEvent
 from wicket_mcp.upstream.pool import Pool
@@ -74,8 +76,8 @@ async def open_facade(tmp_path: Path, clock: Clock) -> AsyncGenerator[OpenFacade
             async def admit(principal: Principal, kind: str) -> None:
                 await facade.keys.take(principal, kind)
 
-            addresses = Addresses(catalogue)
-            results = Results(ResultStorage(store), config.results, lambda _principal, _tool: True)
+            addresses, ring = Addresses(catalogue), Ring([bytes(32)])
+            results = Results(ResultStorage(store), Handles(ring), config.results, lambda _principal, _tool: True)
             parts = Parts(
                 catalogue,
                 addresses,
@@ -87,7 +89,7 @@ async def open_facade(tmp_path: Path, clock: Clock) -> AsyncGenerator[OpenFacade
                 forward,
                 forward,
                 forward.set_log_level,
-                TaskIds(tmp_path / "state"),
+                TaskIds(ring),
             )
             facade = RegistryFacade(config, store, pool, catalogue, forward, lambda: Pipeline(parts).guard, clock)
             opened.push_async_callback(facade.close)

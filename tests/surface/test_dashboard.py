@@ -15,10 +15,10 @@ from tests.reliability.callers import person
 from tests.reliability.hostile import hostile
 from tests.surface.loaded import modules_of_a_served_gateway
 from wicket_mcp import Gateway
-from wicket_mcp.cluster.seal import Ring
 from wicket_mcp.errors import Crashed
 from wicket_mcp.observing import look_here, source_of
 from wicket_mcp.request import tool_call
+from wicket_mcp.sealing import Ring
 from wicket_mcp.store.model import AuditQuery, StoredGrant
 from wicket_mcp.surface.dashboard.lazy import LazyDashboard
 from wicket_mcp.surface.dashboard.links import LINK_LIFETIME, sign_link

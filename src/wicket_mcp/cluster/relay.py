@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 import aiohttp
 
 from wicket_mcp.cluster.members import Member
-from wicket_mcp.cluster.seal import Ring
 from wicket_mcp.model import Principal
+from wicket_mcp.sealing import Ring
 
 log = logging.getLogger(__name__)
 

@@ -22,6 +22,7 @@ from wicket_mcp.config.model.sign_in import IssuerConfig
 from wicket_mcp.errors import UnknownName
 from wicket_mcp.identity.claims import InvalidToken
 from wicket_mcp.model import JsonObject, Principal
+from wicket_mcp.sealing import Ring
 from wicket_mcp.store.base import GrantStore, KeyStore
 from wicket_mcp.store.model import StoredGrant, StoredTicket
 
@@ -32,7 +33,6 @@ ACCESS_LIFE = 900.0
 REFRESH_LIFE = 30 * 86400.0
 REQUEST_LIFE = 600.0
 SESSION_LIFE = 12 * 3600.0
-_DIGEST = 32
 
 
 class OAuthError(Exception):
@@ -92,16 +92,16 @@ class Grants:
         on_act: Callable[[str, str, str], None],
         clock: Callable[[], float] = time.time,
         *,
-        seal: bytes = b"",
+        ring: Ring | None = None,
     ) -> None:
-        """`seal` is the key that replicas share, because another replica than the one that showed the consent page may
-        get the answer.
+        """`ring` has the keys that replicas share, because another replica than the one that showed the consent page
+        may get the answer.
         """
         self._store = store
         self._holders = holders
         self._on_act = on_act
         self._clock = clock
-        self._seal = seal or secrets.token_bytes(32)
+        self._ring = ring or Ring([secrets.token_bytes(32)])
         self._known: dict[bytes, tuple[Principal, float]] = {}
         self._version: int | None = None
 
@@ -114,18 +114,14 @@ class Grants:
         r = request
         content = [r.client, r.client_name, r.redirect_uri, list(r.scopes), r.state, r.challenge]
         body = encode([content, secrets.token_hex(16), self._clock() + REQUEST_LIFE])
-        return _text(self._sign(body, session) + body)
+        return self._ring.seal("consent", body, session.encode("utf-8", "replace"))
 
     def open(self, sealed: str, session: str) -> tuple[AuthorizationRequest, bytes]:
         """Opens what `seal` sealed, with its mark. Raises OAuthError if it was changed, has expired or belongs to
         another browser.
         """
-        try:
-            data = base64.urlsafe_b64decode(sealed + "=" * (-len(sealed) % 4))
-        except ValueError:
-            data = b""
-        body = data[_DIGEST:]
-        if not hmac.compare_digest(data[:_DIGEST], self._sign(body, session)):
+        body = self._ring.unseal("consent", sealed, session.encode("utf-8", "replace"))
+        if body is None:
             raise OAuthError("invalid_request", "This page is not from here, or was opened in another browser.")
         content, mark, until = decode(body)
         if self._clock() >= until:
@@ -305,9 +301,6 @@ class Grants:
         text, now = prefix + secrets.token_urlsafe(32), self._clock()
         await self._store.add_ticket(StoredTicket(digest_of(text), kind, grant, body, now + life), now)
         return text
-
-    def _sign(self, body: bytes, session: str) -> bytes:
-        return hmac.digest(self._seal, digest_of(session) + body, "sha256")
 
 
 def digest_of(text: str | bytes) -> bytes:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from wicket_mcp.errors import ConfigError, Internal
-from wicket_mcp.identity.wrapping import KEY_BYTES, Wrapping, key_id, new_key
+from wicket_mcp.identity.key_file import KEY_BYTES, new_key
+from wicket_mcp.identity.wrapping import Wrapping, key_id
 from wicket_mcp.store.base import VaultStore
 from wicket_mcp.store.model import StoredDataKey, StoredSecret
 

@@ -9,13 +9,11 @@ sign-ins to servers and their renewal (`oauth/`), and visits to OpenID providers
 import hashlib
 import secrets
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from wicket_mcp.sealing import Ring
 from wicket_mcp.store.base import GrantStore
 from wicket_mcp.store.model import StoredTicket
-
-if TYPE_CHECKING:
-    from wicket_mcp.cluster.seal import Ring
 
 
 class Waiting:
@@ -23,18 +21,18 @@ class Waiting:
 
     def __init__(self, store: GrantStore) -> None:
         self._store = store
-        self._ring: Ring | None = None
+        self._ring = Ring(lambda: [secrets.token_bytes(32)])
         self.shared = False
         """Whether other processes may take records from here."""
 
-    def share(self, ring: "Ring") -> None:
+    def share(self, ring: Ring) -> None:
         """Let every process with these keys take records."""
         self._ring, self.shared = ring, True
 
     async def put(self, kind: str, key: str, content: Any, life: float) -> None:
         """Store `content`, which must be JSON, under a secret for this many seconds."""
         now, digest = time.time(), _digest(kind, key)
-        sealed = self._keys().close(kind, content, life, digest.hex())
+        sealed = self._ring.close(kind, content, life, digest.hex())
         await self._store.add_ticket(StoredTicket(digest, kind, "", {"sealed": sealed}, now + life), now)
 
     async def peek(self, kind: str, key: str) -> Any:
@@ -59,14 +57,7 @@ class Waiting:
     def _open(self, kind: str, digest: bytes, ticket: StoredTicket | None) -> Any:
         if ticket is None or ticket.kind != kind or ticket.used_at is not None or time.time() >= ticket.expires_at:
             return None
-        return self._keys().open(kind, str(ticket.body["sealed"]), digest.hex())
-
-    def _keys(self) -> "Ring":
-        if self._ring is None:
-            from wicket_mcp.cluster.seal import Ring  # noqa: PLC0415  (loads cryptography, for those who sign in)
-
-            self._ring = Ring([secrets.token_bytes(32)])
-        return self._ring
+        return self._ring.open(kind, str(ticket.body["sealed"]), digest.hex())
 
 
 def _digest(kind: str, key: str) -> bytes:

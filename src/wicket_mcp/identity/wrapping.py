@@ -1,18 +1,13 @@
 """Where the key that protects the vault comes from: a file, the system's keyring, or an environment variable.
 
 A source holds one key or, while `wicket vault rotate` works, several: the first wraps, the others only unwrap. Keys are
-32 random bytes, written as base64. Called only by `vault.py`; knows nothing about its content.
+32 random bytes, written as base64 (`key_file.py`). Called by `vault.py` and for what replicas share.
 """
 
 import asyncio
-import base64
-import binascii
-import contextlib
 import fcntl
 import hashlib
 import os
-import re
-import secrets
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -20,12 +15,11 @@ from typing import IO, Any, Protocol
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.errors import ConfigError
 from wicket_mcp.files import replace_file
+from wicket_mcp.identity.key_file import MAKE_ONE, create_key, format_keys, new_key, parse_keys, read_keys
 
 VARIABLE = "WICKET_VAULT_KEY"
 KEY_FILE = "vault.key"
-KEY_BYTES = 32
 _LOOK = 0.05  # seconds
-_MAKE_ONE = "Make a key with: openssl rand -base64 32"
 
 
 class Wrapping(Protocol):
@@ -68,10 +62,6 @@ def key_id(key: bytes) -> str:
     return hashlib.sha256(b"wicket vault key" + key).hexdigest()[:16]
 
 
-def new_key() -> bytes:
-    return secrets.token_bytes(KEY_BYTES)
-
-
 class FromEnvironment:
     """`WICKET_VAULT_KEY`: one key, or several separated by commas."""
 
@@ -79,10 +69,10 @@ class FromEnvironment:
     writable = False
 
     async def keys(self) -> list[bytes]:
-        return _parse(os.environ.get(VARIABLE, ""), self.place)
+        return parse_keys(os.environ.get(VARIABLE, ""), self.place)
 
     async def create(self) -> None:
-        raise ConfigError(f"{VARIABLE} is empty.", hint=_MAKE_ONE)
+        raise ConfigError(f"{VARIABLE} is empty.", hint=MAKE_ONE)
 
     async def store(self, keys: list[bytes]) -> None:
         raise ConfigError(
@@ -101,34 +91,13 @@ class FromFile:
         self.place = str(path)
 
     async def keys(self) -> list[bytes]:
-        try:
-            text = self._path.read_text("ascii")
-            if self._path.stat().st_mode & 0o077:
-                self._path.chmod(0o600)
-        except FileNotFoundError:
-            return []
-        except (OSError, ValueError):
-            raise ConfigError(
-                "the vault's key cannot be read.", file=self.place, hint="Check its owner and permissions."
-            ) from None
-        return _parse(text, self.place)
+        return read_keys(self._path)
 
     async def create(self) -> None:
-        draft = self._path.with_name(f".{self._path.name}-{secrets.token_hex(8)}")
-        replace_file(draft, _text([new_key()]))
-        try:
-            os.link(draft, self._path)  # unlike a rename, it never replaces a key that is already in use
-        except FileExistsError:
-            return
-        except OSError as problem:
-            raise ConfigError(
-                f"cannot be written: {problem.strerror}.", file=self.place, hint="Check the folder's permissions."
-            ) from None
-        finally:
-            draft.unlink(missing_ok=True)
+        create_key(self._path)
 
     async def store(self, keys: list[bytes]) -> None:
-        replace_file(self._path, _text(keys))
+        replace_file(self._path, format_keys(keys))
 
 
 class FromKeyring:
@@ -143,7 +112,7 @@ class FromKeyring:
 
     async def keys(self) -> list[bytes]:
         text: str | None = await self._ask("get_password")
-        return _parse(text, self.place) if text else []
+        return parse_keys(text, self.place) if text else []
 
     async def create(self) -> None:
         with await _lock(self._state):  # a keyring cannot refuse to replace a key
@@ -151,7 +120,7 @@ class FromKeyring:
                 await self.store([new_key()])
 
     async def store(self, keys: list[bytes]) -> None:
-        await self._ask("set_password", _text(keys).strip())
+        await self._ask("set_password", format_keys(keys).strip())
 
     async def _ask(self, method: str, *values: str) -> Any:
         try:
@@ -192,17 +161,3 @@ def _open_lock(folder: Path) -> IO[bytes]:
         raise ConfigError(
             f"cannot be written: {problem.strerror}.", file=str(folder), hint="Check the folder's permissions."
         ) from None
-
-
-def _text(keys: list[bytes]) -> str:
-    return "".join(f"{base64.b64encode(key).decode()}\n" for key in keys)
-
-
-def _parse(text: str, place: str) -> list[bytes]:
-    keys: list[bytes] = []
-    for part in filter(None, re.split(r"[\s,]+", text)):
-        with contextlib.suppress(binascii.Error, ValueError):
-            keys.append(base64.b64decode(part.replace("-", "+").replace("_", "/") + "=" * (-len(part) % 4)))
-    if not keys or any(len(key) != KEY_BYTES for key in keys):
-        raise ConfigError(f"What is in {place} is not a key of 32 bytes in base64.", hint=_MAKE_ONE)
-    return keys

@@ -1,12 +1,12 @@
 """Large results: stored completely, shown in part, read by handle, passed to other calls by reference.
 
-Shortening loses nothing: the agent's answer names the handle for reading the rest. A handle cannot be guessed and works
-only for the principal whose call made it; in a profile, only if the profile shows the tool that gave the result.
+Shortening loses nothing: the agent's answer names the handle for reading the rest. A handle (`handles.py`) cannot be
+guessed and works only for the principal whose call made it; in a profile, only if the profile shows the tool that gave
+the result.
 """
 
 import asyncio
 import json
-import secrets
 from collections.abc import Callable
 from functools import cached_property
 from importlib import import_module
@@ -22,6 +22,7 @@ from wicket_mcp.lanes import Lane
 from wicket_mcp.large_json import decode_in_pieces, encode_in_pieces
 from wicket_mcp.model import JsonObject, Principal, as_list
 from wicket_mcp.results.content import AS_DECLARED, blocks_of, size_of, text_of, value_of
+from wicket_mcp.results.handles import Handles
 from wicket_mcp.results.outline import outline
 from wicket_mcp.results.references import (
     REFERENCE,
@@ -59,8 +60,9 @@ class Slice(msgspec.Struct, frozen=True):
 class Results:
     """The stored results of all principals."""
 
-    def __init__(self, storage: ResultStorage, config: ResultsConfig, shows: Shows) -> None:
+    def __init__(self, storage: ResultStorage, handles: Handles, config: ResultsConfig, shows: Shows) -> None:
         self._storage = storage
+        self._handles = handles
         self._shows = shows
         self.config = config
         self.shown = (config.large + 1) * CHARS_PER_TOKEN - 1
@@ -89,14 +91,13 @@ class Results:
         tokens = (size_of(body) if size is None else size) // CHARS_PER_TOKEN
         if tokens <= (self.config.large if most is None else min(most, self.config.large)):
             return body
-        handle = secrets.token_urlsafe(16)
+        expires_at = steady_time() + self.config.keep
+        row, handle = self._handles.make(principal, expires_at)
 
         def put_aside() -> tuple[StoredResult, JsonObject]:
             marked = {**body, AS_DECLARED: True} if as_declared else body
             data = encode_in_pieces(marked)
-            stored = StoredResult(
-                handle, principal.name, tool or _own_answer(of, principal), data, steady_time() + self.config.keep
-            )
+            stored = StoredResult(row, principal.name, tool or _own_answer(of, principal), data, expires_at)
             return stored, self._announce(marked, of, handle, max(tokens, _tokens(body, data)))
 
         is_large = tokens * CHARS_PER_TOKEN >= LARGE or weighs_over(body)
@@ -164,9 +165,14 @@ class Results:
 
     async def _load(self, handle: str, principal: Principal) -> StoredResult:
         check_length(handle, MAX_NAME, "The id of a result")
+        row = self._handles.open(handle, principal)
         latest = self._latest
-        is_latest = latest is not None and latest.is_for(handle, principal)
-        stored = latest.stored if latest is not None and is_latest else await self._storage.load(handle, principal)
+        if row is None:
+            stored = None
+        elif latest is not None and latest.is_for(row, principal):
+            stored = latest.stored
+        else:
+            stored = await self._storage.load(row, principal)
         if stored is None or not self._is_shown(stored, principal):
             raise UnknownResult(
                 f"There is no stored result '{handle}'.", hint="It may have expired; make the call again."
@@ -237,9 +243,9 @@ class _Decoded:
     def part(self, path: str) -> Any:
         return select_part(self.body, self.value, path) if path else self.value
 
-    def is_for(self, handle: str, principal: Principal) -> bool:
+    def is_for(self, row: str, principal: Principal) -> bool:
         stored = self.stored
-        return stored.id == handle and stored.principal == principal.name and stored.expires_at >= steady_time()
+        return stored.id == row and stored.principal == principal.name and stored.expires_at >= steady_time()
 
 
 def _own_answer(of: str, principal: Principal) -> str:

@@ -73,22 +73,20 @@ class ResultStorage:
         finally:
             self._catching_up = False
 
-    async def load(self, handle: str, principal: Principal) -> StoredResult | None:
+    async def load(self, row: str, principal: Principal) -> StoredResult | None:
         """The result, or None if it is unknown, expired, or another principal's, without telling these apart."""
         if self._elsewhere is None:
-            return await self.load_here(handle, principal)
+            return await self.load_here(row, principal)
         try:
-            stored = await self.load_here(handle, principal)
+            stored = await self.load_here(row, principal)
         except Internal:
-            if (stored := await self._elsewhere(handle, principal)) is None:
+            if (stored := await self._elsewhere(row, principal)) is None:
                 raise
-        return stored or await self._elsewhere(handle, principal)
+        return stored or await self._elsewhere(row, principal)
 
-    async def load_here(self, handle: str, principal: Principal) -> StoredResult | None:
+    async def load_here(self, row: str, principal: Principal) -> StoredResult | None:
         """Like `load`, without asking other gateways."""
-        if not handle.isascii():  # not ours, and half a surrogate pair cannot be looked up
-            return None
-        unsaved = self._unsaved.get(handle)
+        unsaved = self._unsaved.get(row)
         if unsaved is None:
-            return await self._store.load_result(handle, principal)
+            return await self._store.load_result(row, principal)
         return unsaved if unsaved.principal == principal.name and unsaved.expires_at >= steady_time() else None

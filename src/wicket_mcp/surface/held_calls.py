@@ -10,7 +10,6 @@ import asyncio
 import hashlib
 import itertools
 import secrets
-import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +17,8 @@ import msgspec
 
 from wicket_mcp.codec import decode, encode
 from wicket_mcp.errors import INVALID_PARAMS, Overloaded
-from wicket_mcp.model import Caller, JsonObject, Principal, as_list, as_object
-from wicket_mcp.sealing import seal, unseal
+from wicket_mcp.model import Caller, JsonObject, Principal, as_object
+from wicket_mcp.sealing import Ring
 from wicket_mcp.surface.outbox import Counters, Outbox
 from wicket_mcp.surface.problems import RpcProblem
 from wicket_mcp.tasks import Tasks
@@ -31,38 +30,36 @@ if TYPE_CHECKING:
 
 HOLD = 300.0  # seconds in which a client may come back
 ANSWERS = ("inputResponses", "requestState")
+_PURPOSE = "held"
 
 
 class Seal:
     """Seals what a client carries for us, bound to its principal, its request and an expiry time.
 
-    The first key seals; all keys open. `home` is the prefix of states that this gateway continues, so that other
+    `home` is the prefix of states that this gateway continues, so that other
     gateways hand them over (`cluster/members.py`): those of its held calls, and those around another gateway's state.
     The owner of a server, who holds that call, would take it for an answer to the server itself.
     """
 
-    def __init__(self, *keys: bytes, home: str = "", clock: Callable[[], float] = time.time) -> None:
-        """`clock` returns a time that everyone who shares the keys agrees on."""
-        self._keys = keys
-        self._clock = clock
+    def __init__(self, ring: Ring, home: str = "") -> None:
+        self._ring = ring
         self._home = f"{home}~" if home else ""
 
     def close(self, kind: str, content: Any, principal: Principal, digest: str) -> str:
-        data = encode([kind, content, int(self._clock() + HOLD)])
         is_ours = kind == "held" or "~" in str(content)
-        return f"{self._home if is_ours else ''}{seal(self._keys[0], data, _binding(principal, digest))}"
+        sealed = self._ring.close(_PURPOSE, [kind, content], HOLD, _binding(principal, digest))
+        return f"{self._home}{sealed}" if is_ours else sealed
 
     def open(self, sealed: Any, principal: Principal, digest: str) -> tuple[str, Any]:
         """Kind and content. Raises RpcProblem for anything that we did not seal for exactly this request."""
-        data = unseal(self._keys, str(sealed).rpartition("~")[2], _binding(principal, digest))
-        fields = as_list(decode(data)) if data is not None else []
-        if len(fields) != 3 or fields[2] < self._clock():
+        fields = self._ring.open(_PURPOSE, str(sealed).rpartition("~")[2], _binding(principal, digest))
+        if fields is None:
             raise RpcProblem(INVALID_PARAMS, "requestState does not belong to this request, or it has expired.")
         return fields[0], fields[1]
 
 
-def _binding(principal: Principal, digest: str) -> bytes:
-    return encode(["request", principal.name, digest])
+def _binding(principal: Principal, digest: str) -> str:
+    return f"{digest} {principal.name}"
 
 
 class _Question(msgspec.Struct):
@@ -151,7 +148,7 @@ class HeldCalls:
         self._tasks = Tasks()
 
     def seal_with(self, seal: Seal) -> None:
-        """Seal states so that other replicas can open them."""
+        """Seal states so that other replicas hand them over to us."""
         self.seal = seal
 
     def __len__(self) -> int:

@@ -8,6 +8,7 @@ is forwarded. Called by `streamable_http.py` when there are replicas, and not lo
 
 import asyncio
 import hashlib
+import secrets
 import time
 from collections.abc import MutableMapping
 from contextlib import suppress
@@ -15,7 +16,6 @@ from typing import Any
 
 from wicket_mcp.cluster.members import Member, Members, choose, tag, untag
 from wicket_mcp.cluster.relay import PEER, Lost, Relay
-from wicket_mcp.cluster.seal import Ring
 from wicket_mcp.codec import decode, encode
 from wicket_mcp.errors import Crashed, Internal, Unavailable
 from wicket_mcp.extensions import TASKS
@@ -29,6 +29,7 @@ from wicket_mcp.model import (
     as_text,
 )
 from wicket_mcp.rpc import read_result
+from wicket_mcp.sealing import Ring
 from wicket_mcp.store.base import GrantStore
 from wicket_mcp.store.model import StoredTicket
 from wicket_mcp.surface.http import Receive, RequestHeaders, Scope, Send, read_body, send_json, wait_until_left
@@ -78,7 +79,8 @@ class ReplicaRouter:
         capabilities = as_object(params.get("capabilities"))
         if len(encode(capabilities)) > _LARGEST:
             capabilities = {}
-        content = [principal.name, path, capabilities, client_name(params.get("clientInfo"))]
+        # The same client may begin twice in one tick of the clock: what is random tells the two apart.
+        content = [principal.name, path, capabilities, client_name(params.get("clientInfo")), secrets.token_hex(8)]
         return tag(self.me, self._ring.close("session", content, KEPT))
 
     async def take_session(

@@ -79,11 +79,11 @@ class HttpSession:
 
 
 class Sessions:
-    """All sessions. `on_end` is called with the id of every session that ends, for whatever reason."""
+    """All sessions. `on_end` is called with the id and principal of every session that ends, for whatever reason."""
 
     def __init__(
         self,
-        on_end: Callable[[str], None],
+        on_end: Callable[[str, Principal], None],
         counters: Counters | None = None,
         *,
         on_duration: Callable[[float], None] | None = None,
@@ -145,7 +145,7 @@ class Sessions:
             session.client.leave()
             if session.stream is not None:
                 session.stream.end()
-            self._on_end(session.id)
+            self._on_end(session.id, session.principal)
             if self._on_duration is not None:
                 self._on_duration(time.monotonic() - session.began)
 

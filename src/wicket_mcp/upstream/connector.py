@@ -20,9 +20,10 @@ from wicket_mcp.tasks import run_uninterrupted
 from wicket_mcp.telemetry.known import KNOWN
 from wicket_mcp.upstream.connection import Connection, Host
 from wicket_mcp.upstream.credentials import CredentialSource
-from wicket_mcp.upstream.era import Session, legacy_capabilities, meet_gateway, negotiate
+from wicket_mcp.upstream.era import Session, legacy_capabilities, meet_gateway, negotiate, settle
 from wicket_mcp.upstream.http import HttpClient, HttpConnection
 from wicket_mcp.upstream.keeper import Keeper
+from wicket_mcp.upstream.kept_sessions import KeptSession
 from wicket_mcp.upstream.owner import OwnedChild, OwnerLink, OwnerLost, Vouch, ownership_key
 from wicket_mcp.upstream.ownership import Ownership
 from wicket_mcp.upstream.sse import SseConnection
@@ -91,11 +92,17 @@ class Connector:
         self._clients.pop(server, None)
 
     async def open(
-        self, config: ServerConfig, host: Host, principal: Principal, extensions: JsonObject | None = None
+        self,
+        config: ServerConfig,
+        host: Host,
+        principal: Principal,
+        extensions: JsonObject | None = None,
+        kept: KeptSession | None = None,
     ) -> Session:
         """Connect on behalf of `principal`, with its own credentials unless they are shared.
 
-        `extensions` are declared to a legacy server; by default our own.
+        `extensions` are declared to a legacy server; by default our own. `kept` is the record of the session at an HTTP
+        server, for a client whose session other replicas may continue.
         """
         environ: Mapping[str, str] = os.environ
         if self._credentials is not None and config.credentials == "user" and config.url is None:
@@ -111,7 +118,7 @@ class Connector:
             if server.url is None:
                 child = await StdioConnection.open(server, host, self._max_message, self._keeper)
                 return await self._greet(child, config.name, self._capabilities(config, extensions))
-            return await self._open_http(server, server.url, host, principal, extensions)
+            return await self._open_http(server, server.url, host, principal, extensions, kept)
 
     async def _open_owned(
         self,
@@ -201,7 +208,13 @@ class Connector:
         await self._keeper.close()
 
     async def _open_http(
-        self, server: ResolvedServer, url: str, host: Host, principal: Principal, extensions: JsonObject | None
+        self,
+        server: ResolvedServer,
+        url: str,
+        host: Host,
+        principal: Principal,
+        extensions: JsonObject | None,
+        kept: KeptSession | None,
     ) -> Session:
         name, transport = server.config.name, server.config.transport
         capabilities = self._capabilities(server.config, extensions)
@@ -209,16 +222,26 @@ class Connector:
         source = self._credentials
         own = None if source is None else await source.find(server, url, principal)
 
-        def streamable() -> Connection:
-            return HttpConnection(name, url, server.headers, client, host, max_message=most, credentials=own)
+        def streamable() -> HttpConnection:
+            return HttpConnection(name, url, server.headers, client, host, max_message=most, credentials=own, kept=kept)
 
         def sse() -> Connection:
             return SseConnection(name, url, server.headers, client, host, max_message=most, credentials=own)
 
         if transport == "sse":
             return await self._greet(sse(), name, capabilities)
+        if kept is not None and (record := await kept.find(url)) is not None:
+            connection = streamable()
+            connection.resume(record.session)
+            session = settle(connection, record.greeting)
+            await connection.listen()
+            return session
         try:
-            return await self._greet(streamable(), name, capabilities)
+            connection = streamable()
+            session = await self._greet(connection, name, capabilities)
+            if kept is not None and connection.session:
+                await kept.keep(connection.session, url, session.greeting)
+            return session
         except Unavailable as problem:
             # Required by the specification: a POST rejected with 4xx may be a server with the older transport.
             if transport == "http" or getattr(problem, "status", None) not in (400, 404, 405, 415):

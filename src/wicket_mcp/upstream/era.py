@@ -145,7 +145,7 @@ async def negotiate(connection: Connection, server: str, capabilities: JsonObjec
             greeting = await _take_first(modern, legacy)
     finally:
         await tasks.close()
-    return _settle(connection, greeting)
+    return settle(connection, greeting)
 
 
 async def meet_gateway(connection: Connection, server: str) -> Session:
@@ -155,10 +155,11 @@ async def meet_gateway(connection: Connection, server: str) -> Session:
     sign of the other era, and a handshake would reach the server.
     """
     connection.speak(MODERN_VERSION)
-    return _settle(connection, _read_greeting(server, MODERN_VERSION, await _request_discovery(connection)))
+    return settle(connection, _read_greeting(server, MODERN_VERSION, await _request_discovery(connection)))
 
 
-def _settle(connection: Connection, greeting: Greeting) -> Session:
+def settle(connection: Connection, greeting: Greeting) -> Session:
+    """The session over a connection whose greeting is known."""
     connection.speak(greeting.protocol_version, {name: {} for name in unknown(greeting.capabilities)})
     return Session(connection, greeting)
 

@@ -6,6 +6,7 @@ broke off, how to listen, how to cancel. Only the listening stream stays open be
 
 import asyncio
 import contextlib
+import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -27,6 +28,7 @@ from wicket_mcp.upstream.http_errors import (
     violation,
 )
 from wicket_mcp.upstream.http_headers import EVENTS, JSON, routing
+from wicket_mcp.upstream.kept_sessions import KeptSession
 from wicket_mcp.upstream.listener import Listener
 from wicket_mcp.upstream.posting import PostingConnection
 from wicket_mcp.upstream.subscription import ACKNOWLEDGED, LISTEN_GRACE, subscription_params
@@ -37,6 +39,7 @@ CLOSE_GRACE = 2.0  # seconds for telling an upstream that we disconnect
 RESUMES = 2  # times in a row that a stream may end without data before its request fails
 RESUME_PAUSE = 1.0
 LONGEST_RESUME_PAUSE = 30.0
+_SAFE_BITS = 52  # ids stay below 2**53, which every JSON parser reads exactly
 
 
 class HttpConnection(PostingConnection):
@@ -52,14 +55,27 @@ class HttpConnection(PostingConnection):
         *,
         max_message: int,
         credentials: Credentials | None = None,
+        kept: KeptSession | None = None,
     ) -> None:
+        """`kept` is the record of the session that we shall have there, if another replica may continue it."""
         super().__init__(server, url, headers, client, host, max_message=max_message, credentials=credentials)
         self._session = ""
+        self._kept = kept
         self._closed = False
         self._listener: Listener | None = None
         self._listening: asyncio.Task[None] | None = None
         self._subscription: Id = 0
         self._watched: tuple[str, ...] = ()
+
+    @property
+    def session(self) -> str:
+        """The id of our session at the server; empty if it has none."""
+        return self._session
+
+    def resume(self, session: str) -> None:
+        """Go on in a session that another gateway began: with ids that it has not used there."""
+        self._session = session
+        self._rpc.number_from(secrets.randbits(_SAFE_BITS))
 
     async def request(
         self,
@@ -110,7 +126,7 @@ class HttpConnection(PostingConnection):
     async def close(self) -> None:
         self._closed = True
         await self._close_tasks()
-        if self._session:
+        if self._session and (self._kept is None or await self._kept.end()):
             with contextlib.suppress(UpstreamError, TimeoutError):
                 async with asyncio.timeout(CLOSE_GRACE):
                     answer = await self._send("DELETE", self._endpoint, self._build_headers("", None))

@@ -1,6 +1,6 @@
 """All upstreams: finds the one for a request, and creates it if needed.
 
-`key_of` decides which requests share an upstream: one for all clients, one for each client session if the server has
+`key.py` decides which requests share an upstream: one for all clients, one for each client session if the server has
 `isolation = "session"`, one for each user if it has `credentials = "user"` or `placement = "user"`, one for each set of
 extensions that a legacy server must know of (`declarations.py`). Upstreams of single sessions and users are removed
 once they were stopped for idleness, and count only while they run. `connector.py` decides how a server is reached,
@@ -11,13 +11,14 @@ import asyncio
 import hashlib
 from collections import Counter
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from functools import lru_cache, partial
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from wicket_mcp.codec import encode
 from wicket_mcp.config.model.config import ServerConfig
-from wicket_mcp.errors import Overloaded, UnknownName
+from wicket_mcp.errors import Overloaded, UnknownName, WicketError
 from wicket_mcp.extensions import AS_CLIENT
 from wicket_mcp.model import LOCAL, LOG_LEVELS, JsonObject, Listing, Principal, as_list, as_object
 from wicket_mcp.tasks import Tasks
@@ -28,6 +29,8 @@ from wicket_mcp.upstream.declarations import MOST, Declarations
 from wicket_mcp.upstream.era import Greeting
 from wicket_mcp.upstream.events import OnEvent, UpstreamEvent
 from wicket_mcp.upstream.http import HttpClient
+from wicket_mcp.upstream.kept_sessions import KeptSession, KeptSessions
+from wicket_mcp.upstream.key import Key, key_of
 from wicket_mcp.upstream.lifecycle import State
 from wicket_mcp.upstream.load import Load, measure
 from wicket_mcp.upstream.owner import ASKING, Vouch
@@ -38,43 +41,6 @@ SESSIONS_PER_SERVER = 64
 SESSIONS_PER_PRINCIPAL = 32  # of one server, so that one principal cannot take them all
 ROOTS_WITHHELD = "roots withheld"
 """The event for a client with roots that uses a server to which they are not offered."""
-
-
-class Key(NamedTuple):
-    """Requests with the same key are sent over the same connection."""
-
-    server: str
-    session: str
-    """Empty if all clients share the connection."""
-    owner: str = ""
-    """The owner of the credentials, if each user has their own; empty if they are shared."""
-    version: str = ""
-    """The version of the credentials: a connection from before a sign-in is not used after it."""
-    roots: str = ""
-    """Identifies the roots of the clients that share the connection; empty if they have none."""
-    extensions: str = ""
-    """Identifies the extensions that a legacy server was told of; empty for our own."""
-
-
-def key_of(config: ServerConfig, principal: Principal, session: str, source: CredentialSource | None = None) -> Key:
-    """The only place that decides which clients share an upstream."""
-    own = config.credentials == "user"
-    # A command that all clients share has no account to sign in to.
-    signed_in = source is not None and (own or config.url is not None)
-    per_user = "user" in (config.credentials, config.placement)  # `is_per_user`, on every call
-    if not (signed_in or per_user or config.isolation == "session"):
-        return _shared_key(config.name)
-    return Key(
-        config.name,
-        session if config.isolation == "session" else "",
-        principal.name if per_user else "",
-        source.version(config, principal) if source is not None and signed_in else "",
-    )
-
-
-@lru_cache(1024)
-def _shared_key(server: str) -> Key:
-    return Key(server, "")
 
 
 class _Watch(NamedTuple):
@@ -119,6 +85,7 @@ class Pool:
         """By server: the restarts of upstreams that were removed."""
         self._watched: dict[_Watch, set[str]] = {}
         self._log_level = ""
+        self._kept: KeptSessions | None = None
         self._owners_elsewhere = False
         """Whether other gateways may run our servers."""
         self._roots: dict[str, tuple[str, JsonObject | None]] = {}
@@ -234,6 +201,10 @@ class Pool:
         self._owners_elsewhere = True
         self._connector.share(ownership, vouch)
 
+    def keep_sessions(self, kept: KeptSessions) -> None:
+        """From now on record sessions at HTTP servers that belong to one client, for other replicas."""
+        self._kept = kept
+
     def add(self, server: ServerConfig, http: HttpClient | None = None) -> None:
         """Add a server; with `http`, it is reached through that client."""
         self._configs[server.name] = server
@@ -286,10 +257,12 @@ class Pool:
         if key in self._upstreams:  # removed in the step that ends it, so that no cancellation comes between
             await self._forget(key).retire()
 
-    async def close_session(self, session: str) -> None:
+    async def close_session(self, session: str, principal: Principal = LOCAL) -> None:
         """A client session has ended: stop the upstreams that served only this session, and its watches."""
         if not session:
             return
+        if self._kept is not None and not self._kept.leaving:
+            await self._resume_unused(session, principal)
         for watch in [watch for watch in self._watched if watch.session == session]:
             for uri in list(self._watched[watch]):
                 self.unwatch(watch.server, uri, session=session, principal=watch.principal)
@@ -301,6 +274,17 @@ class Pool:
             if key.session == session or (alone and key.roots == mark)
         ]
         await asyncio.gather(*(upstream.close() for upstream in leaving))
+
+    async def _resume_unused(self, session: str, principal: Principal) -> None:
+        """Continue the session's own sessions at servers that another replica began and we did not use, so that they
+        can be ended.
+        """
+        for config in [config for config in self._configs.values() if config.isolation == "session" and config.url]:
+            key = self._key(config, principal, session)
+            kept = None if key in self._upstreams else self._kept_session(key, config)
+            if kept is not None and await kept.find(config.url or "") is not None:
+                with suppress(WicketError):
+                    await self._make(key, config, principal).start()
 
     def settle_roots(self, session: str, roots: JsonObject | None) -> None:
         """From now on this client shares servers only with clients that have the same roots, and with none if its roots
@@ -430,7 +414,7 @@ class Pool:
         if (upstream := self._upstreams.get(key)) is not None:
             return upstream
         self._make_room(config.name)
-        return self._make(key, config, principal, partial(self._connector.open, extensions=declared.extensions))
+        return self._make(key, config, principal, declared.extensions)
 
     def _make_room(self, server: str) -> None:
         """End an unused connection if there are too many that differ in what they declare. Raises Overloaded."""
@@ -449,14 +433,16 @@ class Pool:
             return key
         return key._replace(roots=self._roots[session][0])
 
-    def _make(self, key: Key, config: ServerConfig, principal: Principal, opener: Opener | None = None) -> Upstream:
+    def _make(
+        self, key: Key, config: ServerConfig, principal: Principal, extensions: JsonObject | None = None
+    ) -> Upstream:
         single = bool(key.session or key.owner)
         if single:
             self._admit(config, principal)
             self._owners[key] = principal.name
         upstream = self._upstreams[key] = Upstream(
             config,
-            opener or self._opener,
+            self._opener_for(key, config, extensions),
             self._on_event,
             max_call=self._max_call,
             session=key.session,
@@ -471,6 +457,18 @@ class Pool:
         if key.roots and (unused := self._upstreams.get(plain)) is not None and unused.unused:
             self._tasks.start(self._forget(plain).retire(), f"retire {config.name}")  # it was only opened for listing
         return upstream
+
+    def _opener_for(self, key: Key, config: ServerConfig, extensions: JsonObject | None) -> Opener:
+        kept = self._kept_session(key, config)
+        if extensions is None and kept is None:
+            return self._opener
+        return partial(self._connector.open, extensions=extensions, kept=kept)
+
+    def _kept_session(self, key: Key, config: ServerConfig) -> KeptSession | None:
+        """The record of a client's own session at an HTTP server, if other replicas may continue it."""
+        if self._kept is None or not key.session or config.url is None:
+            return None
+        return self._kept.of(key.session, key.server, f"{key.owner} {key.extensions}")
 
     def _admit(self, config: ServerConfig, principal: Principal) -> None:
         """Check that one more client session may have its own upstream. Raises Overloaded."""

@@ -22,12 +22,15 @@ from wicket_mcp.config.model.config import Config
 from wicket_mcp.errors import BadArguments, Denied, RateLimited, UnknownName
 from wicket_mcp.model import JsonObject, Listing, Principal, Silent, Tool
 from wicket_mcp.request import Request, Result, Span, tool_call
+from wicket_mcp.results.handles import Handles
 from wicket_mcp.results.results import Results
 from wicket_mcp.results.storage import ResultStorage
+from wicket_mcp.sealing import Ring
 from wicket_mcp.store.model import CallRecord, StoredListing
 from wicket_mcp.store.open import open_store
 from wicket_mcp.upstream.pool import Pool
 
+RING = Ring([bytes(32)])
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 OFFERED = Listing(
     "x",
@@ -82,7 +85,7 @@ async def open_corridor(folder: Path, *, admitted: int = 100, **options: Any) ->
             Parts(
                 catalogue=catalogue,
                 addresses=Addresses(catalogue),
-                results=Results(ResultStorage(store), config.results, lambda principal, key: True),
+                results=Results(ResultStorage(store), Handles(RING), config.results, lambda principal, key: True),
                 audit=Audit(records.append),
                 admit=admit,
                 cache=Cache(),
@@ -90,7 +93,7 @@ async def open_corridor(folder: Path, *, admitted: int = 100, **options: Any) ->
                 forward=forward,
                 subscribe=subscribe,
                 set_log_level=forward.set_log_level,
-                task_ids=TaskIds(None),
+                task_ids=TaskIds(RING),
             ),
             server,
             records,

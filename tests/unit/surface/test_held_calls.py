@@ -9,6 +9,7 @@ import pytest
 
 from wicket_mcp.errors import Overloaded
 from wicket_mcp.model import Caller, JsonObject, Principal
+from wicket_mcp.sealing import Ring
 from wicket_mcp.surface.caller import RequestCaller
 from wicket_mcp.surface.held_calls import HOLD, HeldCalls, Seal
 from wicket_mcp.surface.outbox import LIMIT, Counters
@@ -44,7 +45,7 @@ def _state(held: HeldCalls, body: JsonObject, principal: Principal = ANN) -> Any
 
 
 async def test_a_call_asks_and_goes_on_with_the_reply() -> None:
-    held = HeldCalls(Seal(KEY))
+    held = HeldCalls(Seal(Ring([KEY])))
     body = await held.begin(Client().caller, "digest", _asks_once)
     [(key, question)] = body["inputRequests"].items()
     assert question == {"method": "elicitation/create", "params": {"message": "Who?"}}
@@ -57,7 +58,7 @@ async def test_a_call_asks_and_goes_on_with_the_reply() -> None:
 
 @pytest.mark.promise("T6", "Only its principal can use a call that waits for an answer.")
 async def test_t6_a_held_call_is_known_to_its_principal_alone() -> None:
-    held = HeldCalls(Seal(KEY))
+    held = HeldCalls(Seal(Ring([KEY])))
     body = await held.begin(Client().caller, "digest", _asks_once)
     with pytest.raises(RpcProblem, match="has ended"):
         await held.resume(_state(held, body), Client(BOB).caller, "digest", {})
@@ -65,7 +66,7 @@ async def test_t6_a_held_call_is_known_to_its_principal_alone() -> None:
 
 
 async def test_a_principal_holds_no_more_than_its_share() -> None:
-    held = HeldCalls(Seal(KEY), most=5, most_per_principal=2)
+    held = HeldCalls(Seal(Ring([KEY])), most=5, most_per_principal=2)
     for _ in range(2):
         await held.begin(Client(BOB).caller, "digest", _asks_once)
     with pytest.raises(Overloaded, match="waiting for input"):
@@ -81,7 +82,7 @@ async def test_a_principal_holds_no_more_than_its_share() -> None:
 
 async def test_what_is_said_while_the_client_is_away_is_bounded_and_heard_on_its_return() -> None:
     counters = Counters()
-    held = HeldCalls(Seal(KEY), counters)
+    held = HeldCalls(Seal(Ring([KEY])), counters)
 
     async def chatty(caller: Caller) -> JsonObject:
         async with asyncio.TaskGroup() as group:
@@ -110,7 +111,7 @@ async def test_what_is_said_while_the_client_is_away_is_bounded_and_heard_on_its
 
 
 async def test_a_client_that_leaves_while_nothing_is_asked_ends_its_call() -> None:
-    held = HeldCalls(Seal(KEY))
+    held = HeldCalls(Seal(Ring([KEY])))
     began, cancelled = asyncio.Event(), asyncio.Event()
 
     async def hangs(caller: Caller) -> JsonObject:
@@ -130,16 +131,16 @@ async def test_a_client_that_leaves_while_nothing_is_asked_ends_its_call() -> No
 
 
 def test_a_seal_is_for_one_principal_one_request_and_one_key() -> None:
-    sealed = Seal(KEY).close("upstream", {"a": 1}, ANN, "digest")
-    assert Seal(KEY).open(sealed, ANN, "digest") == ("upstream", {"a": 1}), "replicas share the key"
-    assert "upstream" not in base64.urlsafe_b64decode(f"{sealed}===").decode("latin-1"), "a client cannot read it"
+    sealed = Seal(Ring([KEY])).close("upstream", {"a": 1}, ANN, "digest")
+    assert Seal(Ring([KEY])).open(sealed, ANN, "digest") == ("upstream", {"a": 1}), "replicas share the key"
+    assert "upstream" not in base64.urlsafe_b64decode(f"{sealed[2:]}===").decode("latin-1"), "a client cannot read it"
     wrong = [
-        (Seal(b"x" * 32), sealed, ANN, "digest"),
-        (Seal(KEY), sealed, BOB, "digest"),
-        (Seal(KEY), sealed, ANN, "other"),
-        (Seal(KEY), "x" + sealed, ANN, "digest"),
-        (Seal(KEY), None, ANN, "digest"),
-        (Seal(KEY), "\udcff.x", ANN, "digest"),
+        (Seal(Ring([b"x" * 32])), sealed, ANN, "digest"),
+        (Seal(Ring([KEY])), sealed, BOB, "digest"),
+        (Seal(Ring([KEY])), sealed, ANN, "other"),
+        (Seal(Ring([KEY])), "x" + sealed, ANN, "digest"),
+        (Seal(Ring([KEY])), None, ANN, "digest"),
+        (Seal(Ring([KEY])), "\udcff.x", ANN, "digest"),
     ]
     for seal, text, principal, asked in wrong:
         with pytest.raises(RpcProblem, match="requestState does not belong to this request"):
@@ -148,8 +149,8 @@ def test_a_seal_is_for_one_principal_one_request_and_one_key() -> None:
 
 def test_a_state_is_sealed_and_opened_by_the_time_that_all_agree_on() -> None:
     now = 1000.0
-    seal = Seal(KEY, clock=lambda: now)
+    seal = Seal(Ring([KEY], lambda: now))
     state = seal.close("upstream", "x", ANN, "asked")
-    assert Seal(KEY, clock=lambda: now + HOLD - 1).open(state, ANN, "asked") == ("upstream", "x")
+    assert Seal(Ring([KEY], lambda: now + HOLD - 1)).open(state, ANN, "asked") == ("upstream", "x")
     with pytest.raises(RpcProblem, match="expired"):
-        Seal(KEY, clock=lambda: now + HOLD + 1).open(state, ANN, "asked")
+        Seal(Ring([KEY], lambda: now + HOLD + 1)).open(state, ANN, "asked")

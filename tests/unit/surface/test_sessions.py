@@ -25,7 +25,10 @@ class World:
         self.protocol = protocol
         self.ended: list[str] = []
         self.sessions = Sessions(
-            self.ended.append, most=most, most_per_principal=most_per_principal, clock=lambda: self.now
+            lambda number, _principal: self.ended.append(number),
+            most=most,
+            most_per_principal=most_per_principal,
+            clock=lambda: self.now,
         )
 
     def open(self, principal: Principal) -> HttpSession:

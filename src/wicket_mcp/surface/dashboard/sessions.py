@@ -12,14 +12,11 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from wicket_mcp.sealing import Ring
 from wicket_mcp.store.base import GrantStore
 from wicket_mcp.store.model import StoredTicket
 from wicket_mcp.surface.dashboard.links import LINK_LIFETIME, is_signed
-
-if TYPE_CHECKING:
-    from wicket_mcp.cluster.seal import Ring
 
 COOKIE = "wicket_ui"
 ROOT = "/ui"
@@ -51,7 +48,7 @@ def cookie_of(session: UiSession | None, *, secure: bool) -> str:
 class UiSessions:
     """All sessions of one gateway, and the used links."""
 
-    def __init__(self, store: GrantStore, clock: Callable[[], float] = time.time, ring: "Ring | None" = None) -> None:
+    def __init__(self, store: GrantStore, clock: Callable[[], float] = time.time, ring: Ring | None = None) -> None:
         """`ring` holds the keys that replicas share, if there are replicas."""
         self._store = store
         self._clock = clock

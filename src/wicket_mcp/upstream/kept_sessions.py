@@ -1,0 +1,122 @@
+"""Our sessions at HTTP servers that belong to one client's session, recorded for the replica that continues it.
+
+With `isolation = "session"`, a legacy server may keep state for a client in the session that we have there. Its id and
+greeting are recorded in the shared store, sealed: if the client's replica is gone, another one goes on in the same
+session, without a second handshake. The id of a client's session cannot carry this, because it is given before servers
+are connected. `connector.py` finds and makes records, `http.py` ends them; without replicas there are none.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import msgspec
+
+from wicket_mcp.cluster.members import untag
+from wicket_mcp.errors import Internal
+from wicket_mcp.sealing import Ring
+from wicket_mcp.store.base import GrantStore
+from wicket_mcp.store.model import StoredTicket
+from wicket_mcp.upstream.era import Greeting
+
+LIFE = 24 * 3600.0  # seconds: as long as another replica can restore the client's session
+WITHIN = 0.5  # seconds in which the store must answer; without it, a session is as good as any other
+_KIND = "upstream session"
+
+T = TypeVar("T")
+
+
+class Record(msgspec.Struct, frozen=True):
+    """A session at a server."""
+
+    session: str
+    url: str
+    greeting: Greeting
+
+
+class KeptSessions:
+    """The records of all clients. `is_elsewhere` says whether a replica runs that is not us, by its id."""
+
+    def __init__(self, store: GrantStore, ring: Ring, me: str, is_elsewhere: Callable[[str], bool]) -> None:
+        self.store = store
+        self.ring = ring
+        self.leaving = False
+        """We stop, and other replicas continue our sessions: they stay open at the servers."""
+        self._me = me
+        self._is_elsewhere = is_elsewhere
+
+    def of(self, session: str, server: str, connection: str) -> "KeptSession | None":
+        """The record of a client's session at a server; None for a session that no other replica can continue.
+
+        `connection` tells several connections of the session to the same server apart.
+        """
+        home = untag(session)[0]
+        if not home:
+            return None
+        return KeptSession(self, home, f"{session} {server} {connection}", began_here=home == self._me)
+
+    def is_left_to(self, home: str) -> bool:
+        """Whether the session at the server stays open, because the replica with this id ends it, or another one."""
+        return self.leaving or self._is_elsewhere(home)
+
+
+class KeptSession:
+    """The record of one connection."""
+
+    def __init__(self, all_of_them: KeptSessions, home: str, name: str, *, began_here: bool) -> None:
+        self._all = all_of_them
+        self._home = home
+        self._digest = hashlib.sha256(f"{_KIND} {name}".encode("utf-8", "surrogatepass")).digest()
+        self._is_new = began_here
+        """Whether there cannot be a record yet."""
+        self._used = ""
+        """The session at the server that we used last: if we connect again, it is lost."""
+
+    async def find(self, url: str) -> Record | None:
+        """The session to go on with; None if there is none that we have not lost."""
+        if self._is_new:
+            return None
+        ticket = await _bounded(self._all.store.ticket(self._digest))
+        record = self._open(ticket)
+        if record is None or record.url != url or record.session == self._used:
+            return None
+        self._used = record.session
+        return record
+
+    async def keep(self, session: str, url: str, greeting: Greeting) -> None:
+        """Record a new session at the server, in place of an earlier one."""
+        ring = self._all.ring
+        content = msgspec.to_builtins(Record(session, url, greeting))
+        sealed = ring.close(_KIND, content, LIFE, self._digest.hex())
+        ticket = StoredTicket(self._digest, _KIND, "", {"sealed": sealed}, ring.now() + LIFE)
+        if not self._is_new:
+            await _bounded(self._all.store.drop_ticket(self._digest))
+        self._is_new, self._used = False, session
+        await _bounded(self._all.store.add_ticket(ticket, ring.now()))
+
+    async def end(self) -> bool:
+        """Whether we, and no other replica, end the session at the server now."""
+        if self._all.is_left_to(self._home):
+            return False
+        try:
+            async with asyncio.timeout(WITHIN):
+                ticket = await self._all.store.use_ticket(self._digest, self._all.ring.now())
+        except (Internal, TimeoutError):
+            return True
+        return ticket is None or ticket.used_at is None
+
+    def _open(self, ticket: StoredTicket | None) -> Record | None:
+        if ticket is None or ticket.used_at is not None:
+            return None
+        content = self._all.ring.open(_KIND, str(ticket.body.get("sealed")), self._digest.hex())
+        return None if content is None else msgspec.convert(content, Record)
+
+
+async def _bounded(work: Awaitable[T]) -> T | None:
+    """The store's answer; None if it does not give one in time."""
+    try:
+        async with asyncio.timeout(WITHIN):
+            return await work
+    except (Internal, TimeoutError):
+        return None
