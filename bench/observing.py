@@ -91,7 +91,7 @@ class Bench:
         audit = gateway.audit
         own = list(audit._listeners)
         lag = LoopLag()
-        observe(gateway, Sessions(lambda session: None), lag, Admission(lag))
+        observe(gateway, Sessions(lambda _session, _principal: None), lag, Admission(lag))
         counted = audit._listeners[-1]
         sinks = audit._sinks
 
