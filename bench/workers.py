@@ -139,10 +139,14 @@ async def serve(folder: Path, servers: dict[str, tuple[str, ...]], workers: int)
     command = (sys.executable, "-m", "wicket_mcp", "serve", "--http", f"127.0.0.1:{port}", "--no-auth")
     program = Program((*command, "--workers", str(workers), "--config", str(config)), folder / "wicket.log")
     await program.start()
-    while "wicket: serving" not in (folder / "wicket.log").read_text():  # all workers are ready
-        program.check()
-        await asyncio.sleep(0.1)
-    await press(folder, port, 1, CONNECTIONS, check=True)
+    try:
+        while "wicket: serving" not in (folder / "wicket.log").read_text():  # all workers are ready
+            program.check()
+            await asyncio.sleep(0.1)
+        await press(folder, port, 1, CONNECTIONS, check=True)
+    except BaseException:  # also if the run ends here: nobody else knows the program yet
+        await program.stop()
+        raise
     return program, port
 
 
@@ -229,13 +233,15 @@ def possible() -> float:
 
 
 async def main(seconds: float, workers: int) -> None:
+    haproxy = tool("haproxy")
+    tool("wrk")  # before anything is started
     print(f"machine: {description()}; load average before: {load_average()}")
     measured = {1: Measured(), workers: Measured()}
     with tempfile.TemporaryDirectory(prefix="wicket-bench-") as name:
         folder = Path(name)
         port = free_port()
         (folder / "haproxy.cfg").write_text(haproxy_config(port))
-        upstream = Program((tool("haproxy"), "-f", str(folder / "haproxy.cfg"), "-db"), folder / "haproxy.log")
+        upstream = Program((haproxy, "-f", str(folder / "haproxy.cfg"), "-db"), folder / "haproxy.log")
         await upstream.start()
         try:
             for _ in range(TURNS):

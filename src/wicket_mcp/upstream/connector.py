@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from wicket_mcp.config.model.config import ResolvedServer, ServerConfig
 from wicket_mcp.config.read.secrets import resolve
@@ -23,11 +23,13 @@ from wicket_mcp.upstream.credentials import CredentialSource
 from wicket_mcp.upstream.era import Session, legacy_capabilities, meet_gateway, negotiate, settle
 from wicket_mcp.upstream.http import HttpClient, HttpConnection
 from wicket_mcp.upstream.keeper import Keeper
-from wicket_mcp.upstream.kept_sessions import KeptSession
 from wicket_mcp.upstream.owner import OwnedChild, OwnerLink, OwnerLost, Vouch, ownership_key
 from wicket_mcp.upstream.ownership import Ownership
 from wicket_mcp.upstream.sse import SseConnection
 from wicket_mcp.upstream.stdio import StdioConnection
+
+if TYPE_CHECKING:
+    from wicket_mcp.upstream.kept_sessions import KeptSession
 
 STARTS_AT_ONCE = 8
 OWNER_WAIT = 2.0  # seconds in one attempt to connect; whoever needs the server tries again
@@ -97,7 +99,7 @@ class Connector:
         host: Host,
         principal: Principal,
         extensions: JsonObject | None = None,
-        kept: KeptSession | None = None,
+        kept: "KeptSession | None" = None,
     ) -> Session:
         """Connect on behalf of `principal`, with its own credentials unless they are shared.
 
@@ -214,7 +216,7 @@ class Connector:
         host: Host,
         principal: Principal,
         extensions: JsonObject | None,
-        kept: KeptSession | None,
+        kept: "KeptSession | None",
     ) -> Session:
         name, transport = server.config.name, server.config.transport
         capabilities = self._capabilities(server.config, extensions)

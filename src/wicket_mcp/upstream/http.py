@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import secrets
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wicket_mcp.errors import Crashed, NotSent, Refused, UpstreamError
 from wicket_mcp.large_json import encode_message
@@ -28,10 +28,12 @@ from wicket_mcp.upstream.http_errors import (
     violation,
 )
 from wicket_mcp.upstream.http_headers import EVENTS, JSON, routing
-from wicket_mcp.upstream.kept_sessions import KeptSession
 from wicket_mcp.upstream.listener import Listener
 from wicket_mcp.upstream.posting import PostingConnection
 from wicket_mcp.upstream.subscription import ACKNOWLEDGED, LISTEN_GRACE, subscription_params
+
+if TYPE_CHECKING:
+    from wicket_mcp.upstream.kept_sessions import KeptSession
 
 __all__ = ["HttpClient", "HttpConnection", "HttpFailed", "HttpRefused", "HttpRpcError"]
 
@@ -55,7 +57,7 @@ class HttpConnection(PostingConnection):
         *,
         max_message: int,
         credentials: Credentials | None = None,
-        kept: KeptSession | None = None,
+        kept: "KeptSession | None" = None,
     ) -> None:
         """`kept` is the record of the session that we shall have there, if another replica may continue it."""
         super().__init__(server, url, headers, client, host, max_message=max_message, credentials=credentials)

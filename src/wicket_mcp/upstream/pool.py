@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from wicket_mcp.codec import encode
 from wicket_mcp.config.model.config import ServerConfig
@@ -29,13 +29,15 @@ from wicket_mcp.upstream.declarations import MOST, Declarations
 from wicket_mcp.upstream.era import Greeting
 from wicket_mcp.upstream.events import OnEvent, UpstreamEvent
 from wicket_mcp.upstream.http import HttpClient
-from wicket_mcp.upstream.kept_sessions import KeptSession, KeptSessions
 from wicket_mcp.upstream.key import Key, key_of
 from wicket_mcp.upstream.lifecycle import State
 from wicket_mcp.upstream.load import Load, measure
 from wicket_mcp.upstream.owner import ASKING, Vouch
 from wicket_mcp.upstream.ownership import Ownership
 from wicket_mcp.upstream.supervisor import Opener, Upstream
+
+if TYPE_CHECKING:
+    from wicket_mcp.upstream.kept_sessions import KeptSession, KeptSessions
 
 SESSIONS_PER_SERVER = 64
 SESSIONS_PER_PRINCIPAL = 32  # of one server, so that one principal cannot take them all
@@ -201,7 +203,7 @@ class Pool:
         self._owners_elsewhere = True
         self._connector.share(ownership, vouch)
 
-    def keep_sessions(self, kept: KeptSessions) -> None:
+    def keep_sessions(self, kept: "KeptSessions") -> None:
         """From now on record sessions at HTTP servers that belong to one client, for other replicas."""
         self._kept = kept
 
@@ -464,7 +466,7 @@ class Pool:
             return self._opener
         return partial(self._connector.open, extensions=extensions, kept=kept)
 
-    def _kept_session(self, key: Key, config: ServerConfig) -> KeptSession | None:
+    def _kept_session(self, key: Key, config: ServerConfig) -> "KeptSession | None":
         """The record of a client's own session at an HTTP server, if other replicas may continue it."""
         if self._kept is None or not key.session or config.url is None:
             return None

@@ -167,7 +167,8 @@ class VaultConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         Literal["file", "keyring"],
         Meta(
             description="What holds the key: `vault.key` in the state folder, or the system's keyring. "
-            "The variable `WICKET_VAULT_KEY`, if set, takes precedence over both."
+            "The variable `WICKET_VAULT_KEY`, if set, takes precedence over both. With `store`, it also seals what "
+            "clients carry (sessions, tasks, handles of results); without, `sealing.key` in the state folder does."
         ),
     ] = "file"
 
