@@ -22,8 +22,11 @@ from wicket_mcp.store.clock import steady_time
 from wicket_mcp.store.model import StoredResult
 
 SERVERS = {"echo": peer("Echo")}
-MAKE_KEYS = "import sys, pathlib; from wicket_mcp.identity.key_file import sealing_keys\n"
-MAKE_KEYS += "print(sealing_keys(pathlib.Path(sys.argv[1]))[0].hex())"
+MAKE_KEYS = """
+import pathlib, sys
+from wicket_mcp.identity.key_file import sealing_keys
+print(sealing_keys(pathlib.Path(sys.argv[1]))[0].hex())
+"""
 
 
 async def make(gateway: Gateway) -> str:
