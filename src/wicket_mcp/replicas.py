@@ -84,7 +84,7 @@ class Replicas:
         gateway.held.seal_with(Seal(ring, home=self.me))
         gateway.accounts.waiting.share(ring)
         gateway.results.share(self._find_result)
-        self.kept_sessions = KeptSessions(gateway.store, ring, self.me, self._is_elsewhere)
+        self.kept_sessions = KeptSessions(gateway.store, ring, self.me, self._is_elsewhere, self.router.has_ended)
         gateway.pool.keep_sessions(self.kept_sessions)
         elsewhere = Elsewhere(partial(tag, self.me), self.router.has_task, self.router.ask_about_task)
         gateway.local_tasks.share(elsewhere)

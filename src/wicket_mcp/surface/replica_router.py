@@ -113,7 +113,7 @@ class ReplicaRouter:
                     break
                 if await self._hand_on(member, scope, headers, body, receive, send, principal):
                     return None
-        ended = await self._has_ended(number)
+        ended = await self.has_ended(number)
         copy = self._sessions.find(number, principal, protocol)
         if ended:
             if copy is not None:
@@ -154,7 +154,7 @@ class ReplicaRouter:
         number = session.id
         if untag(number)[0] == self.me or number in self._confirmed:
             return
-        ended = await self._has_ended(number)
+        ended = await self.has_ended(number)
         if ended:
             self._sessions.end(session)
         elif ended is False:
@@ -162,7 +162,7 @@ class ReplicaRouter:
                 self._confirmed.clear()
             self._confirmed.add(number)
 
-    async def _has_ended(self, number: str) -> bool | None:
+    async def has_ended(self, number: str) -> bool | None:
         """Whether its client has ended a session; None if the database does not answer: then it goes on."""
         try:
             async with asyncio.timeout(LOOK_WITHIN):

@@ -21,7 +21,8 @@ from wicket_mcp.store.model import StoredTicket
 from wicket_mcp.upstream.era import Greeting
 
 LIFE = 24 * 3600.0  # seconds: as long as another replica can restore the client's session
-WITHIN = 0.5  # seconds in which the store must answer; without it, a session is as good as any other
+FIND_WITHIN = 3.0  # seconds in which the store must answer; after that, what the server keeps for a client is given up
+KEEP_WITHIN = 1.0  # the same for a new record: the client's first call waits for it
 _KIND = "upstream session"
 
 T = TypeVar("T")
@@ -36,15 +37,25 @@ class Record(msgspec.Struct, frozen=True):
 
 
 class KeptSessions:
-    """The records of all clients. `is_elsewhere` says whether a replica runs that is not us, by its id."""
+    """The records of all clients. `is_elsewhere` says whether another replica than us seems to run, by its id;
+    `has_ended`, whether a client has ended its session.
+    """
 
-    def __init__(self, store: GrantStore, ring: Ring, me: str, is_elsewhere: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        store: GrantStore,
+        ring: Ring,
+        me: str,
+        is_elsewhere: Callable[[str], bool],
+        has_ended: Callable[[str], Awaitable[bool | None]],
+    ) -> None:
         self.store = store
         self.ring = ring
         self.leaving = False
         """We stop, and other replicas continue our sessions: they stay open at the servers."""
         self._me = me
         self._is_elsewhere = is_elsewhere
+        self._has_ended = has_ended
 
     def of(self, session: str, server: str, connection: str) -> "KeptSession | None":
         """The record of a client's session at a server; None for a session that no other replica can continue.
@@ -54,22 +65,25 @@ class KeptSessions:
         home = untag(session)[0]
         if not home:
             return None
-        return KeptSession(self, home, f"{session} {server} {connection}", began_here=home == self._me)
+        return KeptSession(self, session, f"{server} {connection}", began_here=home == self._me)
 
-    def is_left_to(self, home: str) -> bool:
-        """Whether the session at the server stays open, because the replica with this id ends it, or another one."""
-        return self.leaving or self._is_elsewhere(home)
+    async def is_left_to_another(self, session: str) -> bool:
+        """Whether a client's session goes on at another replica, although it has ended here: the one that continues it
+        if we stop or, if we were only thought to continue it, the one where it began.
+        """
+        return self.leaving or (self._is_elsewhere(untag(session)[0]) and not await self._has_ended(session))
 
 
 class KeptSession:
     """The record of one connection."""
 
-    def __init__(self, all_of_them: KeptSessions, home: str, name: str, *, began_here: bool) -> None:
+    def __init__(self, all_of_them: KeptSessions, session: str, connection: str, *, began_here: bool) -> None:
         self._all = all_of_them
-        self._home = home
-        self._digest = hashlib.sha256(f"{_KIND} {name}".encode("utf-8", "surrogatepass")).digest()
+        self._session = session
+        name = f"{_KIND} {session} {connection}"
+        self._digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
         self._is_new = began_here
-        """Whether there cannot be a record yet."""
+        """Whether no other replica can have made a record."""
         self._used = ""
         """The session at the server that we used last: if we connect again, it is lost."""
 
@@ -77,7 +91,7 @@ class KeptSession:
         """The session to go on with; None if there is none that we have not lost."""
         if self._is_new:
             return None
-        ticket = await _bounded(self._all.store.ticket(self._digest))
+        ticket = await _bounded(self._all.store.ticket(self._digest), FIND_WITHIN)
         record = self._open(ticket)
         if record is None or record.url != url or record.session == self._used:
             return None
@@ -90,17 +104,16 @@ class KeptSession:
         content = msgspec.to_builtins(Record(session, url, greeting))
         sealed = ring.close(_KIND, content, LIFE, self._digest.hex())
         ticket = StoredTicket(self._digest, _KIND, "", {"sealed": sealed}, ring.now() + LIFE)
-        if not self._is_new:
-            await _bounded(self._all.store.drop_ticket(self._digest))
         self._is_new, self._used = False, session
-        await _bounded(self._all.store.add_ticket(ticket, ring.now()))
+        await _bounded(self._all.store.drop_ticket(self._digest), KEEP_WITHIN)
+        await _bounded(self._all.store.add_ticket(ticket, ring.now()), KEEP_WITHIN)
 
     async def end(self) -> bool:
         """Whether we, and no other replica, end the session at the server now."""
-        if self._all.is_left_to(self._home):
+        if await self._all.is_left_to_another(self._session):
             return False
         try:
-            async with asyncio.timeout(WITHIN):
+            async with asyncio.timeout(FIND_WITHIN):
                 ticket = await self._all.store.use_ticket(self._digest, self._all.ring.now())
         except (Internal, TimeoutError):
             return True
@@ -113,10 +126,10 @@ class KeptSession:
         return None if content is None else msgspec.convert(content, Record)
 
 
-async def _bounded(work: Awaitable[T]) -> T | None:
+async def _bounded(work: Awaitable[T], seconds: float) -> T | None:
     """The store's answer; None if it does not give one in time."""
     try:
-        async with asyncio.timeout(WITHIN):
+        async with asyncio.timeout(seconds):
             return await work
     except (Internal, TimeoutError):
         return None
