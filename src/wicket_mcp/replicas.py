@@ -84,8 +84,8 @@ class Replicas:
         gateway.held.seal_with(Seal(ring, home=self.me))
         gateway.accounts.waiting.share(ring)
         gateway.results.share(self._find_result)
-        self.kept_sessions = KeptSessions(gateway.store, ring, self.me, self._is_elsewhere, self.router.has_ended)
-        gateway.pool.keep_sessions(self.kept_sessions)
+        self._kept_sessions = KeptSessions(gateway.store, ring, self.me, self._is_elsewhere, self.router.has_ended)
+        gateway.pool.keep_sessions(self._kept_sessions)
         elsewhere = Elsewhere(partial(tag, self.me), self.router.has_task, self.router.ask_about_task)
         gateway.local_tasks.share(elsewhere)
 
@@ -301,6 +301,10 @@ class Replicas:
         """Stop taking new work; it goes to the other members."""
         if self.members is not None:
             await self.members.leave()
+
+    def hand_over_sessions(self) -> None:
+        """Our clients' sessions at servers are continued by other members: leave them open."""
+        self._kept_sessions.leave()
 
     async def close(self) -> None:
         await self._links.leave()

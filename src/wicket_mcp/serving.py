@@ -250,7 +250,7 @@ class Front:
         for protocol in self._protocols.values():
             protocol.closing.set()
         if self._replicas is not None:
-            self._replicas.kept_sessions.leaving = True
+            self._replicas.hand_over_sessions()
         self._sessions.end_all()
 
     async def close(self) -> None:

@@ -2,13 +2,16 @@
 
 from pathlib import Path
 
+from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.sealing import Ring
 from wicket_mcp.store.base import Store
 from wicket_mcp.store.open import open_store
 from wicket_mcp.upstream.era import Greeting
 from wicket_mcp.upstream.kept_sessions import KeptSession, KeptSessions
+from wicket_mcp.upstream.key import Key
 
 URL = "https://example.org/mcp"
+CONFIG = ServerConfig(name="web", url=URL, isolation="session")
 GREETING = Greeting("2025-11-25", {"tools": {}}, {"name": "server"}, "Be kind.")
 
 
@@ -31,7 +34,7 @@ class World:
 
 
 def at(replica: KeptSessions, session: str = "first~s") -> KeptSession:
-    kept = replica.of(session, "web", "")
+    kept = replica.of(Key("web", session), CONFIG)
     assert kept is not None
     return kept
 
@@ -41,7 +44,7 @@ async def test_a_session_is_continued_by_who_has_the_key_and_ended_by_one_replic
     try:
         world = World(store)
         first, second = world.replica("first"), world.replica("second")
-        assert first.of("a session that no replica can continue", "web", "") is None
+        assert first.of(Key("web", "a session that no replica can continue"), CONFIG) is None
         begun = at(first)
         assert await begun.find(URL) is None
         await begun.keep("at the server", URL, GREETING)
@@ -76,7 +79,7 @@ async def test_a_session_that_was_ended_can_be_followed_by_another(tmp_path: Pat
             assert await begun.end()
         last = at(first)
         await last.keep("three", URL, GREETING)
-        first.leaving = True
+        first.leave()
         assert not await last.end(), "the next replica goes on with it"
         world.running = {"second"}
         continued = at(world.replica("second"))

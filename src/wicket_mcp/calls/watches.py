@@ -10,8 +10,8 @@ from wicket_mcp.catalog.addresses import Addresses
 from wicket_mcp.model import META_SUBSCRIPTION, Caller, JsonObject, Principal, as_object, as_text
 from wicket_mcp.request import Handler, Request, Result, Span
 from wicket_mcp.upstream.events import UpstreamEvent
-from wicket_mcp.upstream.key import Key, key_of
-from wicket_mcp.upstream.pool import Pool
+from wicket_mcp.upstream.key import Key
+from wicket_mcp.upstream.pool import Pool, key_of
 
 Changed = Callable[[str, JsonObject], None]
 """Called with the address of the changed resource, as its client knows it, and the rest of the notification."""

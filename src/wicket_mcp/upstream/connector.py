@@ -99,12 +99,12 @@ class Connector:
         host: Host,
         principal: Principal,
         extensions: JsonObject | None = None,
-        kept: "KeptSession | None" = None,
+        record: "KeptSession | None" = None,
     ) -> Session:
         """Connect on behalf of `principal`, with its own credentials unless they are shared.
 
-        `extensions` are declared to a legacy server; by default our own. `kept` is the record of the session at an HTTP
-        server, for a client whose session other replicas may continue.
+        `extensions` are declared to a legacy server; by default our own. `record` is that of the session at an HTTP server,
+        for a client whose session other replicas may continue.
         """
         environ: Mapping[str, str] = os.environ
         if self._credentials is not None and config.credentials == "user" and config.url is None:
@@ -120,7 +120,7 @@ class Connector:
             if server.url is None:
                 child = await StdioConnection.open(server, host, self._max_message, self._keeper)
                 return await self._greet(child, config.name, self._capabilities(config, extensions))
-            return await self._open_http(server, server.url, host, principal, extensions, kept)
+            return await self._open_http(server, server.url, host, principal, extensions, record)
 
     async def _open_owned(
         self,
@@ -216,7 +216,7 @@ class Connector:
         host: Host,
         principal: Principal,
         extensions: JsonObject | None,
-        kept: "KeptSession | None",
+        record: "KeptSession | None",
     ) -> Session:
         name, transport = server.config.name, server.config.transport
         capabilities = self._capabilities(server.config, extensions)
@@ -225,24 +225,26 @@ class Connector:
         own = None if source is None else await source.find(server, url, principal)
 
         def streamable() -> HttpConnection:
-            return HttpConnection(name, url, server.headers, client, host, max_message=most, credentials=own, kept=kept)
+            return HttpConnection(
+                name, url, server.headers, client, host, max_message=most, credentials=own, record=record
+            )
 
         def sse() -> Connection:
             return SseConnection(name, url, server.headers, client, host, max_message=most, credentials=own)
 
         if transport == "sse":
             return await self._greet(sse(), name, capabilities)
-        if kept is not None and (record := await kept.find(url)) is not None:
+        if record is not None and (earlier := await record.find(url)) is not None:
             connection = streamable()
-            connection.resume(record.session)
-            session = settle(connection, record.greeting)
+            connection.resume(earlier.session)
+            session = settle(connection, earlier.greeting)
             await connection.listen()
             return session
         try:
             connection = streamable()
             session = await self._greet(connection, name, capabilities)
-            if kept is not None and connection.session:
-                await kept.keep(connection.session, url, session.greeting)
+            if record is not None and connection.session:
+                await record.keep(connection.session, url, session.greeting)
             return session
         except Unavailable as problem:
             # Required by the specification: a POST rejected with 4xx may be a server with the older transport.

@@ -57,12 +57,12 @@ class HttpConnection(PostingConnection):
         *,
         max_message: int,
         credentials: Credentials | None = None,
-        kept: "KeptSession | None" = None,
+        record: "KeptSession | None" = None,
     ) -> None:
-        """`kept` is the record of the session that we shall have there, if another replica may continue it."""
+        """`record` is that of the session that we shall have there, if another replica may continue it."""
         super().__init__(server, url, headers, client, host, max_message=max_message, credentials=credentials)
         self._session = ""
-        self._kept = kept
+        self._record = record
         self._closed = False
         self._listener: Listener | None = None
         self._listening: asyncio.Task[None] | None = None
@@ -128,7 +128,7 @@ class HttpConnection(PostingConnection):
     async def close(self) -> None:
         self._closed = True
         await self._close_tasks()
-        if self._session and (self._kept is None or await self._kept.end()):
+        if self._session and (self._record is None or await self._record.end()):
             with contextlib.suppress(UpstreamError, TimeoutError):
                 async with asyncio.timeout(CLOSE_GRACE):
                     answer = await self._send("DELETE", self._endpoint, self._build_headers("", None))

@@ -8,17 +8,19 @@ are connected. `connector.py` finds and makes records, `http.py` ends them; with
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Container, Mapping
 from typing import TypeVar
 
 import msgspec
 
 from wicket_mcp.cluster.members import untag
+from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.errors import Internal
 from wicket_mcp.sealing import Ring
 from wicket_mcp.store.base import GrantStore
 from wicket_mcp.store.model import StoredTicket
 from wicket_mcp.upstream.era import Greeting
+from wicket_mcp.upstream.key import Key
 
 LIFE = 24 * 3600.0  # seconds: as long as another replica can restore the client's session
 FIND_WITHIN = 3.0  # seconds in which the store must answer; after that, what the server keeps for a client is given up
@@ -51,27 +53,37 @@ class KeptSessions:
     ) -> None:
         self.store = store
         self.ring = ring
-        self.leaving = False
-        """We stop, and other replicas continue our sessions: they stay open at the servers."""
+        self._leaving = False
         self._me = me
         self._is_elsewhere = is_elsewhere
         self._has_ended = has_ended
 
-    def of(self, session: str, server: str, connection: str) -> "KeptSession | None":
-        """The record of a client's session at a server; None for a session that no other replica can continue.
-
-        `connection` tells several connections of the session to the same server apart.
-        """
-        home = untag(session)[0]
-        if not home:
+    def of(self, key: Key, config: ServerConfig) -> "KeptSession | None":
+        """The record for this connection; None if no other replica can continue what the server keeps for it."""
+        home = untag(key.session)[0]
+        if not home or config.url is None:
             return None
-        return KeptSession(self, session, f"{server} {connection}", began_here=home == self._me)
+        connection = f"{key.server} {key.owner} {key.extensions}"
+        return KeptSession(self, key.session, connection, began_here=home == self._me)
+
+    async def find_others(self, own: Mapping[Key, ServerConfig], used: Container[Key]) -> list[Key]:
+        """Those of a client's connections that other replicas have begun and that are not in use here."""
+        others: list[Key] = []
+        for key, config in own.items() if not self._leaving else ():
+            record = None if key in used else self.of(key, config)
+            if record is not None and config.url is not None and await record.find(config.url) is not None:
+                others.append(key)
+        return others
+
+    def leave(self) -> None:
+        """We stop, and other replicas continue our sessions: leave them open at the servers."""
+        self._leaving = True
 
     async def is_left_to_another(self, session: str) -> bool:
         """Whether a client's session goes on at another replica, although it has ended here: the one that continues it
         if we stop or, if we were only thought to continue it, the one where it began.
         """
-        return self.leaving or (self._is_elsewhere(untag(session)[0]) and not await self._has_ended(session))
+        return self._leaving or (self._is_elsewhere(untag(session)[0]) and not await self._has_ended(session))
 
 
 class KeptSession:
@@ -91,7 +103,7 @@ class KeptSession:
         """The session to go on with; None if there is none that we have not lost."""
         if self._is_new:
             return None
-        ticket = await _bounded(self._all.store.ticket(self._digest), FIND_WITHIN)
+        ticket = await _wait_briefly(self._all.store.ticket(self._digest), FIND_WITHIN)
         record = self._open(ticket)
         if record is None or record.url != url or record.session == self._used:
             return None
@@ -105,8 +117,8 @@ class KeptSession:
         sealed = ring.close(_KIND, content, LIFE, self._digest.hex())
         ticket = StoredTicket(self._digest, _KIND, "", {"sealed": sealed}, ring.now() + LIFE)
         self._is_new, self._used = False, session
-        await _bounded(self._all.store.drop_ticket(self._digest), KEEP_WITHIN)
-        await _bounded(self._all.store.add_ticket(ticket, ring.now()), KEEP_WITHIN)
+        await _wait_briefly(self._all.store.drop_ticket(self._digest), KEEP_WITHIN)
+        await _wait_briefly(self._all.store.add_ticket(ticket, ring.now()), KEEP_WITHIN)
 
     async def end(self) -> bool:
         """Whether we, and no other replica, end the session at the server now."""
@@ -126,7 +138,7 @@ class KeptSession:
         return None if content is None else msgspec.convert(content, Record)
 
 
-async def _bounded(work: Awaitable[T], seconds: float) -> T | None:
+async def _wait_briefly(work: Awaitable[T], seconds: float) -> T | None:
     """The store's answer; None if it does not give one in time."""
     try:
         async with asyncio.timeout(seconds):

@@ -1,6 +1,6 @@
 """All upstreams: finds the one for a request, and creates it if needed.
 
-`key.py` decides which requests share an upstream: one for all clients, one for each client session if the server has
+`key_of` decides which requests share an upstream: one for all clients, one for each client session if the server has
 `isolation = "session"`, one for each user if it has `credentials = "user"` or `placement = "user"`, one for each set of
 extensions that a legacy server must know of (`declarations.py`). Upstreams of single sessions and users are removed
 once they were stopped for idleness, and count only while they run. `connector.py` decides how a server is reached,
@@ -29,7 +29,7 @@ from wicket_mcp.upstream.declarations import MOST, Declarations
 from wicket_mcp.upstream.era import Greeting
 from wicket_mcp.upstream.events import OnEvent, UpstreamEvent
 from wicket_mcp.upstream.http import HttpClient
-from wicket_mcp.upstream.key import Key, key_of
+from wicket_mcp.upstream.key import Key, shared_key
 from wicket_mcp.upstream.lifecycle import State
 from wicket_mcp.upstream.load import Load, measure
 from wicket_mcp.upstream.owner import ASKING, Vouch
@@ -37,12 +37,28 @@ from wicket_mcp.upstream.ownership import Ownership
 from wicket_mcp.upstream.supervisor import Opener, Upstream
 
 if TYPE_CHECKING:
-    from wicket_mcp.upstream.kept_sessions import KeptSession, KeptSessions
+    from wicket_mcp.upstream.kept_sessions import KeptSessions
 
 SESSIONS_PER_SERVER = 64
 SESSIONS_PER_PRINCIPAL = 32  # of one server, so that one principal cannot take them all
 ROOTS_WITHHELD = "roots withheld"
 """The event for a client with roots that uses a server to which they are not offered."""
+
+
+def key_of(config: ServerConfig, principal: Principal, session: str, source: CredentialSource | None = None) -> Key:
+    """The only place that decides which clients share an upstream."""
+    own = config.credentials == "user"
+    # A command that all clients share has no account to sign in to.
+    signed_in = source is not None and (own or config.url is not None)
+    per_user = "user" in (config.credentials, config.placement)  # `is_per_user`, on every call
+    if not (signed_in or per_user or config.isolation == "session"):
+        return shared_key(config.name)
+    return Key(
+        config.name,
+        session if config.isolation == "session" else "",
+        principal.name if per_user else "",
+        source.version(config, principal) if source is not None and signed_in else "",
+    )
 
 
 class _Watch(NamedTuple):
@@ -203,9 +219,9 @@ class Pool:
         self._owners_elsewhere = True
         self._connector.share(ownership, vouch)
 
-    def keep_sessions(self, kept: "KeptSessions") -> None:
+    def keep_sessions(self, records: "KeptSessions") -> None:
         """From now on record sessions at HTTP servers that belong to one client, for other replicas."""
-        self._kept = kept
+        self._kept = records
 
     def add(self, server: ServerConfig, http: HttpClient | None = None) -> None:
         """Add a server; with `http`, it is reached through that client."""
@@ -263,8 +279,11 @@ class Pool:
         """A client session has ended: stop the upstreams that served only this session, and its watches."""
         if not session:
             return
-        if self._kept is not None and not self._kept.leaving:
-            await self._resume_unused(session, principal)
+        if self._kept is not None:  # what another replica began for it and we did not use must be ended too
+            own = {self._key(config, principal, session): config for config in self._configs.values()}
+            for key in await self._kept.find_others(own, self._upstreams):
+                with suppress(WicketError):
+                    await self._make(key, own[key], principal).start()
         for watch in [watch for watch in self._watched if watch.session == session]:
             for uri in list(self._watched[watch]):
                 self.unwatch(watch.server, uri, session=session, principal=watch.principal)
@@ -276,17 +295,6 @@ class Pool:
             if key.session == session or (alone and key.roots == mark)
         ]
         await asyncio.gather(*(upstream.close() for upstream in leaving))
-
-    async def _resume_unused(self, session: str, principal: Principal) -> None:
-        """Continue the session's own sessions at servers that another replica began and we did not use, so that they
-        can be ended.
-        """
-        for config in [config for config in self._configs.values() if config.isolation == "session" and config.url]:
-            key = self._key(config, principal, session)
-            kept = None if key in self._upstreams else self._kept_session(key, config)
-            if kept is not None and await kept.find(config.url or "") is not None:
-                with suppress(WicketError):
-                    await self._make(key, config, principal).start()
 
     def settle_roots(self, session: str, roots: JsonObject | None) -> None:
         """From now on this client shares servers only with clients that have the same roots, and with none if its roots
@@ -461,16 +469,10 @@ class Pool:
         return upstream
 
     def _opener_for(self, key: Key, config: ServerConfig, extensions: JsonObject | None) -> Opener:
-        kept = self._kept_session(key, config)
-        if extensions is None and kept is None:
+        record = None if self._kept is None else self._kept.of(key, config)
+        if extensions is None and record is None:
             return self._opener
-        return partial(self._connector.open, extensions=extensions, kept=kept)
-
-    def _kept_session(self, key: Key, config: ServerConfig) -> "KeptSession | None":
-        """The record of a client's own session at an HTTP server, if other replicas may continue it."""
-        if self._kept is None or not key.session or config.url is None:
-            return None
-        return self._kept.of(key.session, key.server, f"{key.owner} {key.extensions}")
+        return partial(self._connector.open, extensions=extensions, record=record)
 
     def _admit(self, config: ServerConfig, principal: Principal) -> None:
         """Check that one more client session may have its own upstream. Raises Overloaded."""

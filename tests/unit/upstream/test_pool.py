@@ -13,9 +13,9 @@ from wicket_mcp.errors import Overloaded
 from wicket_mcp.model import LOCAL, Principal
 from wicket_mcp.upstream import pool as pools
 from wicket_mcp.upstream.events import UpstreamEvent
-from wicket_mcp.upstream.key import Key, key_of
+from wicket_mcp.upstream.key import Key
 from wicket_mcp.upstream.lifecycle import State
-from wicket_mcp.upstream.pool import Pool
+from wicket_mcp.upstream.pool import Pool, key_of
 
 LIMITS: dict[str, Any] = {"max_message": 2**20, "max_call": 30.0}
 WATCHED = "file:///a"
