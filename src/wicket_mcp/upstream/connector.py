@@ -103,8 +103,8 @@ class Connector:
     ) -> Session:
         """Connect on behalf of `principal`, with its own credentials unless they are shared.
 
-        `extensions` are declared to a legacy server; by default our own. `record` is that of the session at an HTTP server,
-        for a client whose session other replicas may continue.
+        `extensions` are declared to a legacy server; by default our own. `record` is that of the session at an HTTP
+        server, for a client whose session other replicas may continue.
         """
         environ: Mapping[str, str] = os.environ
         if self._credentials is not None and config.credentials == "user" and config.url is None:
