@@ -6,6 +6,7 @@ and they are rebuilt. The model's vectors are the last part, and may be added la
 """
 
 import struct
+from array import array
 from itertools import accumulate
 from math import log
 from typing import TYPE_CHECKING, Protocol
@@ -67,9 +68,8 @@ def build_segment(listing: Listing, model: Model | None = None, *, learned: bool
     from wicket_mcp.search.numeric import np  # noqa: PLC0415  (a process that never searches must not pay for numpy)
 
     texts = [tool_text(tool, listing) for tool in listing.tools]
-    numbers: list[int] = []
-    weights: list[float] = []
-    owners: list[int] = []
+    # Arrays, because numpy turns a list of a million numbers into one in a single step, for which the event loop waits.
+    numbers, weights, owners = array("I"), array("d"), array("I")
     for owner, text in enumerate(texts):
         for feature, weight in weigh(text):
             numbers.append(feature)
@@ -77,8 +77,9 @@ def build_segment(listing: Listing, model: Model | None = None, *, learned: bool
             owners.append(owner)
     table = packaged_table()
     meanings = table.vectors(words(text.meaning) for text in texts) if texts else np.empty((0, table.width))
-    order = np.argsort(np.asarray(numbers, "<u4"), kind="stable")
-    features, spans = np.unique(np.asarray(numbers, "<u4"), return_counts=True)
+    keys = np.asarray(numbers, "<u4")
+    order = np.argsort(keys, kind="stable")
+    features, spans = np.unique(keys, return_counts=True)
     small = _small(len(texts))
     plain = b"".join(
         (

@@ -27,6 +27,19 @@ _FEW = 200
 """Words that a process looks up before it loads the whole vocabulary: a command that searches once never does."""
 
 
+_BATCH = 4096
+"""Rows that are added up in one call: numpy holds the interpreter meanwhile, and a server's texts may have millions."""
+
+
+class _Batch:
+    """The rows of some texts with their weights, and where the rows of each text begin."""
+
+    def __init__(self) -> None:
+        self.rows: list[int] = []
+        self.weights: list[float] = []
+        self.starts: list[int] = []
+
+
 def grams(word: str, buckets: int) -> list[int]:
     """Bucket numbers of a word's character n-grams, three to five long, ends marked."""
     marked = f"<{word}>"
@@ -85,30 +98,42 @@ class Table:
         """Unit vectors for texts given as words."""
         from wicket_mcp.search.numeric import np  # noqa: PLC0415  (as above)
 
-        ids: list[int] = []
-        weights: list[float] = []
-        starts: list[int] = []
+        sums: list[NDArray[np.float32]] = []
+        batch = _Batch()
         for text in texts:
-            starts.append(len(ids))
-            for word, count in Counter(text).items():
-                weight = 1 + math.log(count)
-                row = self._number(word)
-                if row is not None:
-                    ids.append(row)
-                    weights.append(weight)
-                else:
-                    pieces = self._oov(word)
-                    ids.extend(pieces)
-                    weights.extend([weight / len(pieces)] * len(pieces))
-            if starts[-1] == len(ids):  # a text without words: any row, with weight zero
-                ids.append(0)
-                weights.append(0.0)
-        at = np.asarray(ids, np.int64)
+            self._add_text(batch, text)
+            if len(batch.rows) > _BATCH:
+                sums.append(self._sum(batch))
+                batch = _Batch()
+        if batch.starts or not sums:
+            sums.append(self._sum(batch))
+        joined = np.concatenate(sums)
+        return joined / np.maximum(np.linalg.norm(joined, axis=1, keepdims=True), 1e-9)
+
+    def _add_text(self, batch: "_Batch", text: Sequence[str]) -> None:
+        batch.starts.append(len(batch.rows))
+        for word, count in Counter(text).items():
+            weight = 1 + math.log(count)
+            row = self._number(word)
+            if row is not None:
+                batch.rows.append(row)
+                batch.weights.append(weight)
+            else:
+                pieces = self._oov(word)
+                batch.rows.extend(pieces)
+                batch.weights.extend([weight / len(pieces)] * len(pieces))
+        if batch.starts[-1] == len(batch.rows):  # a text without words: any row, with weight zero
+            batch.rows.append(0)
+            batch.weights.append(0.0)
+
+    def _sum(self, batch: "_Batch") -> "NDArray[np.float32]":
+        """The weighted sum of each text's rows."""
+        from wicket_mcp.search.numeric import np  # noqa: PLC0415  (as above)
+
+        at = np.asarray(batch.rows, np.int64)
         rows = self._rows[at].astype(np.float32)
-        rows *= (self._scales[at] * np.asarray(weights, np.float32))[:, None]
-        sums = np.add.reduceat(rows, starts, axis=0) if starts else rows
-        lengths = np.linalg.norm(sums, axis=1, keepdims=True)
-        return sums / np.maximum(lengths, 1e-9)
+        rows *= (self._scales[at] * np.asarray(batch.weights, np.float32))[:, None]
+        return np.add.reduceat(rows, batch.starts, axis=0) if batch.starts else rows
 
     def encode(self, text: str) -> "NDArray[np.float32]":
         return self.vectors([words(text)])[0]
