@@ -21,6 +21,7 @@ from wicket_mcp.calls.limits import ServerBuckets
 from wicket_mcp.calls.profile_budgets import ProfileBudgets
 from wicket_mcp.calls.watches import Watches
 from wicket_mcp.catalog.change_notices import ChangeNotices
+from wicket_mcp.catalog.failures import FIRST_ANSWER
 from wicket_mcp.catalog.snapshot import Snapshot, changed_tools
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.config.read.formats import load
@@ -71,7 +72,6 @@ log = logging.getLogger(__name__)
 
 _PATHS = frozenset({"path", "paths", "file", "file_path", "directory", "folder", "repo_path", "root", "cwd"})
 AFTER_START = 1.0  # seconds before background work that no client waits for
-FIRST_ANSWER = 3.0  # seconds that a client waits for servers that were never seen; slower ones are named
 
 
 class Gateway(Library):

@@ -92,3 +92,21 @@ def test_a_deprecated_tool_ranks_below_its_successor_and_says_so(shell: Shell) -
         order = [hit["key"] for hit in hits]
         assert order.index("files.read_text_file") < order.index("files.read_file"), query
     assert "DEPRECATED: Use read_text_file" in shell.run("search", "read a file", "--limit", "20").out
+
+
+@pytest.mark.promise("F2", "`wicket search` waits three seconds too, and names who is still starting.")
+def test_f2_a_server_that_never_answers_is_named_and_the_others_are_searched(shell: Shell) -> None:
+    servers = {"mail": replay("time"), "silent": peer("NeverAnswers", connect_timeout=600)}
+    (shell.cwd / ".mcp.json").write_bytes(encode({"mcpServers": servers}))
+    for _ in range(2):
+        done = shell.run("search", "what time is it in Paris", "--json")
+        assert done.json["hits"][0]["server"] == "mail"
+        assert "still starting, and not searched: silent. To wait for all: wicket servers" in done.err
+
+
+def test_while_nothing_is_known_the_first_server_that_answers_is_waited_for(shell: Shell) -> None:
+    servers = {"late": peer("SlowStart", env={"SLOW_START": "4"}), "silent": peer("NeverAnswers", connect_timeout=600)}
+    (shell.cwd / ".mcp.json").write_bytes(encode({"mcpServers": servers}))
+    done = shell.run("search", "echo the message", "--json")
+    assert done.json["hits"][0]["key"] == "late.echo"
+    assert "not searched: silent." in done.err

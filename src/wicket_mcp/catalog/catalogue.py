@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
 from wicket_mcp.budget import MAX_NAME, MAX_NAMES, check_length
-from wicket_mcp.catalog.failures import is_news
+from wicket_mcp.catalog.failures import STILL_STARTING, is_news
 from wicket_mcp.catalog.listing import fingerprint, read_listing
 from wicket_mcp.catalog.readers import Readers
 from wicket_mcp.catalog.retries import Retries
@@ -42,7 +42,7 @@ RENEW_BURST = 4  # but the first few changes are followed at once
 LISTING_TIMEOUT = 30.0
 PIN_PATIENCE = 1.0  # seconds that a new listing waits for its pins to be stored
 MAX_PAGES = 200  # of one of a server's lists
-LOGGED_REJECTIONS = 5  # of one listing; `wicket status` has them all
+LOGGED_REJECTIONS = 5  # of one listing; `wicket doctor` has them all
 
 
 class Catalogue:
@@ -156,7 +156,7 @@ class Catalogue:
             if task.done():
                 task.result()
             elif name not in self.now.listings:
-                self.failures[name] = "It is still starting; ask again in a moment."
+                self.failures[name] = STILL_STARTING
 
     def held_entries(self, server: str) -> Mapping[Entry, Held]:
         """The entries of a server that are not accepted yet and so cannot be called."""
@@ -413,9 +413,9 @@ class Catalogue:
         if self._has_changed(server, identity):
             return False
         for entry in listing.rejected[:LOGGED_REJECTIONS]:
-            log.warning("server '%s': '%s' was left out: %s", server, entry.name, entry.reason)
+            log.warning("server '%s': '%s': %s", server, entry.name, entry.reason)
         if (more := len(listing.rejected) - LOGGED_REJECTIONS) > 0:
-            log.warning("server '%s': %d more entries were left out", server, more)
+            log.warning("server '%s': %d more such entries; see: wicket doctor", server, more)
         if reader is not GATEWAY:
             before = self._unreviewed.get(server) or self.now.listings.get(server)
             listing = merge(before, listing, reader.name)

@@ -12,6 +12,8 @@ from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.config.read.secrets import missing_secrets
 from wicket_mcp.schema.descriptions import shorten
 
+FIRST_ANSWER = 3.0  # seconds that an answer waits for servers that were never listed; slower ones are named
+STILL_STARTING = "It is still starting; ask again in a moment."
 _LONGEST = 80
 
 

@@ -1,5 +1,6 @@
 """The verbs that look: servers, tools, search, describe."""
 
+import asyncio
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -27,9 +28,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wicket_mcp.app import Gateway
+    from wicket_mcp.catalog.catalogue import Catalogue
     from wicket_mcp.errors import WicketError
     from wicket_mcp.library import Library
-    from wicket_mcp.model import Detail, ServerStatus, Tool
+    from wicket_mcp.model import Detail, Principal, ServerStatus, Tool
     from wicket_mcp.search import Answer, Explanation
 
 
@@ -179,6 +181,8 @@ def search(
         finder, catalogue = library.finder, library.catalogue
         names = [catalogue.server(name).name for name in server] if server else None
         principal = library.principal
+        if names is None:
+            await _wait_for_servers(catalogue, principal)
         answer = await finder.search(query, principal, limit=limit, servers=names)
         is_empty = name_absence(library)
         reasons = [await finder.explain(query, principal, hit.tool) for hit in answer.hits] if explain else []
@@ -206,6 +210,25 @@ def search(
         if explain:
             say(f"confidence {answer.confidence:.2f}: {'a tool fits' if answer.confident else 'probably none fits'}")
     name_failures(failures, verbose=verbose)
+
+
+async def _wait_for_servers(catalogue: "Catalogue", principal: "Principal") -> None:
+    """Wait for servers that were never listed, as the gateway does; but this process ends with its answer, and nobody
+    starts the others for the next one, so while nothing is known at all it waits for the first that answers.
+    """
+    from wicket_mcp.catalog.failures import FIRST_ANSWER
+    from wicket_mcp.tasks import Tasks
+
+    catalogue.answer_within(FIRST_ANSWER)
+    await catalogue.complete(None, principal, patience=FIRST_ANSWER)
+    if catalogue.now.listings:
+        return
+    listed, tasks = asyncio.Event(), Tasks()
+    catalogue.watch(lambda _, now: listed.set() if now.listings else None)
+    first = tasks.start(listed.wait(), "wait for the first server", awaited=True)
+    every = tasks.start(catalogue.complete(None, principal), "wait for all servers", awaited=True)
+    await asyncio.wait((first, every), return_when=asyncio.FIRST_COMPLETED)
+    await tasks.close()
 
 
 def describe_score(reason: "Explanation") -> str:

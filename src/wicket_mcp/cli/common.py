@@ -218,10 +218,14 @@ def tell(value: Any, words: str, *, json: bool) -> None:
 
 def name_failures(failures: dict[str, str], *, verbose: bool = False) -> None:
     """Say which servers are missing from an answer, so that a missing tool is never a silent one."""
-    from wicket_mcp.catalog.failures import summarize_failure
+    from wicket_mcp.catalog.failures import STILL_STARTING, summarize_failure
 
     causes: list[str] = []
+    if starting := [name for name, problem in failures.items() if problem == STILL_STARTING]:
+        note(f"wicket: still starting, and not searched: {', '.join(starting)}. To wait for all: wicket servers")
     for name, problem in failures.items():
+        if name in starting:
+            continue
         if problem.startswith(f"Server '{name}' needs sign-in"):
             note(f"wicket: {problem if verbose else problem.partition(chr(10))[0]}")
         elif verbose:
