@@ -1,5 +1,6 @@
 """What is wrong with the text of servers: found where it is, and not where it is not."""
 
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -353,3 +354,15 @@ async def test_what_is_wrong_with_an_accepted_text_is_told_when_it_is_listed(
         await gateway.tools()
     assert "tool 'm.send' is accepted, but its text has words of an attack; see: wicket lint m" in caplog.text
     assert "tool 'm.read' is accepted, but its text has an order to read files that hold secrets" in caplog.text
+
+
+@pytest.mark.promise("V12", "A text that was searched for orders is not kept.")
+def test_v12_no_text_that_was_looked_at_is_kept() -> None:
+    suspect({"name": "warm", "description": "What is loaded for the first text stays."})
+    tracemalloc.start()
+    try:
+        for number in range(500):
+            assert suspect({"name": "tool", "description": f"{number} " + "words " * 2_000}) is None
+        assert tracemalloc.get_traced_memory()[0] < 1024**2
+    finally:
+        tracemalloc.stop()

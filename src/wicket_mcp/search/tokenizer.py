@@ -8,7 +8,8 @@ Pure Python, deterministic; `tools/encoder` trains with the same code. Knows no 
 import re
 import unicodedata
 from collections.abc import Sequence
-from functools import lru_cache
+
+from wicket_mcp.search.text import remember_words
 
 UNKNOWN = 0
 """The piece for a letter that no piece has."""
@@ -48,7 +49,7 @@ class Tokenizer:
     def __init__(self, pieces: Sequence[str], scores: Sequence[float]) -> None:
         self._numbers = {piece: number for number, piece in enumerate(pieces)}
         self._scores = scores
-        self._pieces = lru_cache(maxsize=16384)(self._cut)
+        self._pieces = remember_words(self._cut)
 
     def encode(self, text: str, longest: int) -> list[int]:
         """Piece numbers, at most `longest`; at least one."""

@@ -6,16 +6,18 @@ reports the rest. Patterns run in linear time (RE2, loaded for the first text) o
 text, which is more than any honest description has.
 """
 
+import hashlib
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
-from functools import cache, lru_cache
+from functools import cache
 from importlib import import_module
 from itertools import chain
 from typing import Any
 
 import msgspec
 
+from wicket_mcp.codec import encode
 from wicket_mcp.model import JsonObject, Listing, Tool, as_list, as_object, as_text
 from wicket_mcp.trust.lint_patterns import NAMED, ORDERS, WORDS, Severity
 
@@ -118,13 +120,28 @@ class Suspicion(msgspec.Struct, frozen=True):
 
 
 def suspect(definition: JsonObject, kind: str = "tool") -> Suspicion | None:
-    """The worst problem with the text of a definition, other than its length."""
-    return _judge(kind, as_text(definition.get("name")), tuple(_definition_texts(definition)))
+    """The worst problem with the text of a definition, other than its length.
+
+    Remembered: a server lists the same texts again and again, and may have thousands of resources. The texts themselves
+    are not kept, because a server may have new ones each time.
+    """
+    own_name, texts = as_text(definition.get("name")), list(_definition_texts(definition))
+    digest = hashlib.blake2b(encode((kind, own_name, texts)), digest_size=16).digest()
+    known = _judged.get(digest, _UNKNOWN)
+    if known is not _UNKNOWN:
+        return known
+    if len(_judged) >= _MOST_JUDGED:
+        _judged.clear()
+    _judged[digest] = judged = _judge(kind, own_name, texts)
+    return judged
 
 
-@lru_cache(maxsize=16_384)
-def _judge(kind: str, own_name: str, texts: tuple[tuple[str, str], ...]) -> Suspicion | None:
-    """Cached: a server lists the same texts again and again, and may have thousands of resources."""
+_UNKNOWN = Suspicion("low", "")
+_judged: dict[bytes, Suspicion | None] = {}
+_MOST_JUDGED = 16_384
+
+
+def _judge(kind: str, own_name: str, texts: Iterable[tuple[str, str]]) -> Suspicion | None:
     worst: Suspicion | None = None
     findings = ((_lint_characters if place in _ADDRESSES else lint_text)(text) for place, text in texts)
     for name, severity, _ in chain((lint_name if kind == "tool" else lint_text)(own_name), *findings):
