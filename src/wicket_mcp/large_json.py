@@ -24,7 +24,6 @@ from wicket_mcp.codec import (
     encode,
     is_deep,
     is_large,
-    pause_collector,
     read_float,
     refuse_constant,
     weighs_over,
@@ -74,8 +73,8 @@ def decode_in_pieces(
 ) -> Any:
     """Parse one JSON document of at most this many values; no limit if `most` is None. Raises ValueError."""
     text = data if isinstance(data, str) else data.decode("utf-8", "strict" if strict else "replace")
-    with pause_collector():
-        return _Reader(text, most, window).document()
+    # The garbage collector is not paused: it would then look through everything at the end, in one go.
+    return _Reader(text, most, window).document()
 
 
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")

@@ -236,7 +236,7 @@ class Tool(Discreet, frozen=True):
 
 
 class Rejected(msgspec.Struct, frozen=True):
-    """An entry of an upstream's list that could not be used, and why."""
+    """An entry of an upstream's list that could not be used, or only in part, and why."""
 
     name: str
     reason: str

@@ -38,10 +38,10 @@ async def test_a_bad_tool_costs_itself_and_the_reason_is_shown(open_gateway: Ope
         assert [tool.name for tool in await gateway.tools("x")] == ["echo", "untyped"]
         reasons = {entry.name: entry.reason for entry in gateway.catalogue.now.listings["x"].rejected}
     assert reasons == {
-        "no_schema": "its inputSchema is missing, not an object",
-        "wrong": "its inputSchema does not describe an object",
-        "None": "it has no name",
-        "echo": "a second tool of this name; the first one counts",
+        "no_schema": "left out: its inputSchema is missing, not an object",
+        "wrong": "left out: its inputSchema does not describe an object",
+        "None": "left out: it has no name",
+        "echo": "left out: a second tool of this name; the first one counts",
     }
 
 

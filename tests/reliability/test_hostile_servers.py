@@ -112,6 +112,15 @@ async def test_f16_t22_d6_a_list_without_measure_is_cut_and_the_cut_is_said(
         assert await echo(gateway, "x") == "still here"
 
 
+async def test_only_what_is_left_out_is_said_to_be(open_gateway: OpenGateway, caplog: pytest.LogCaptureFixture) -> None:
+    async with open_gateway({"x": hostile("EndlessWords")}) as gateway:
+        names = {tool.name for tool in await gateway.tools()}
+    left_out = {line.split("'")[3] for line in caplog.messages if "left out" in line}
+    assert left_out == {"bloated"}
+    assert any("its description was cut" in line for line in caplog.messages)
+    assert not names & left_out
+
+
 @pytest.mark.promise(
     "F16", "A tool whose definition is nested too deeply is left out, with the reason; the rest works."
 )
@@ -124,7 +133,7 @@ async def test_f16_a_tool_that_is_nested_too_deeply_costs_itself_only(
     async with open_gateway({"x": server}) as gateway:
         assert sorted(tool.name for tool in await gateway.tools()) == ["echo", "long"]
         rejected = {entry.name: entry.reason for entry in gateway.catalogue.now.listings["x"].rejected}
-        assert rejected["in"] == rejected["out"] == "its definition is nested more than 100 levels deep"
+        assert rejected["in"] == rejected["out"] == "left out: its definition is nested more than 100 levels deep"
         assert await echo(gateway, "x") == "still here"
 
 

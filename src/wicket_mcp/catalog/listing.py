@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import islice
 from typing import Any
 
 from wicket_mcp.budget import MAX_ADDRESS
@@ -11,6 +12,7 @@ from wicket_mcp.catalog.list_fields import MAX_BYTES, Pages, exceeds, unknown_fi
 from wicket_mcp.codec import encode, is_deep, weighs_over
 from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.errors import METHOD_NOT_FOUND, Refused
+from wicket_mcp.lanes import rest_between
 from wicket_mcp.large_json import encode_off_loop
 from wicket_mcp.model import JsonObject, Listing, Rejected, Tool, as_list, as_object, as_seconds
 from wicket_mcp.schema.headers import MARK, invalid_mark
@@ -24,6 +26,7 @@ MAX_SCHEMA_BYTES = 256 * 1024  # the largest real one has 26 KB
 MAX_DEFINITION_BYTES = 512 * 1024
 MAX_LEVELS = 100  # of lists and objects; less than a message may have, so that none is accepted of which a part was cut
 MAX_DESCRIPTION = 16 * 1024  # characters; the longest real one has 9,000
+_FREED = 1000  # entries at a time
 MAX_LISTING_BYTES = 32 * 1024**2  # of all lists of a server together
 
 
@@ -91,7 +94,7 @@ class PageReader:
                 return items
             self._note_ttl(page)
             self._note_fields(page, method, key)
-            items += [item for item in as_list(page.get(key)) if isinstance(item, dict)]
+            items += await asyncio.to_thread(_take_entries, page, key, self._max_items + 1)
             cursor: Any = page.get("nextCursor")
             if len(items) > self._max_items:
                 self.cut.append(Rejected(f"({method})", f"more than {self._max_items} entries; the rest was left out"))
@@ -123,6 +126,15 @@ class PageReader:
             self.ttl = seconds if self.ttl is None else min(self.ttl, seconds)
 
 
+def _take_entries(page: JsonObject, key: str, most: int) -> list[JsonObject]:
+    """The first entries of a page. The page loses all: to free many at once would hold the event loop."""
+    entries = as_list(page.get(key))
+    definitions = list(islice((as_object(entry) for entry in entries if isinstance(entry, dict)), most))
+    while entries:
+        del entries[-_FREED:]
+    return definitions
+
+
 def tool_of(server: str, definition: JsonObject) -> Tool:
     """A tool from its definition, which was accepted earlier."""
     return Tool(server, definition["name"], definition, headed=MARK.encode() in encode(definition["inputSchema"]))
@@ -131,12 +143,12 @@ def tool_of(server: str, definition: JsonObject) -> Tool:
 def _accept(server: str, entries: list[JsonObject]) -> tuple[list[Tool], list[Rejected]]:
     tools: dict[str, Tool] = {}
     rejected: list[Rejected] = []
-    for entry in entries:
+    for entry in rest_between(entries):
         name: Any = entry.get("name")
         if reason := _unusable(entry):
-            rejected.append(Rejected(clean(str(name)[:200], 80), reason))
+            rejected.append(_leave_out(name, reason))
         elif name in tools:
-            rejected.append(Rejected(clean(name, 80), "a second tool of this name; the first one counts"))
+            rejected.append(_leave_out(name, "a second tool of this name; the first one counts"))
         else:
             description: Any = entry.get("description")
             if isinstance(description, str) and len(description) > MAX_DESCRIPTION:
@@ -162,8 +174,12 @@ def _choose(entries: Sequence[JsonObject], key: str, longest: int, rejected: lis
         else:
             chosen.append(entry)
             continue
-        rejected.append(Rejected(clean(str(name)[:200], 80), reason))
+        rejected.append(_leave_out(name, reason))
     return chosen
+
+
+def _leave_out(name: Any, reason: str) -> Rejected:
+    return Rejected(clean(str(name)[:200], 80), f"left out: {reason}")
 
 
 def _unusable(entry: JsonObject) -> str:

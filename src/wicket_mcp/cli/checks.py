@@ -107,7 +107,7 @@ def listings(catalogue: Catalogue) -> Iterator[Finding]:
                 fix = f"Look at it, then: wicket approve {held.key}"
                 yield Finding("warning", name, f"{held.kind} '{held.key}' is held: {held.words}", fix)
             for entry in listing.rejected:
-                yield Finding("warning", name, f"tool '{entry.name}' is left out: {entry.reason}", "Tell its maker.")
+                yield Finding("warning", name, f"'{entry.name}': {entry.reason}", "Tell its maker.")
     shortened = [tool.key for name, tool in wire_names(snapshot.tools).items() if name != f"{tool.server}__{tool.name}"]
     if shortened:
         examples = ", ".join(shortened[:3]) + (f" and {len(shortened) - 3} more" if len(shortened) > 3 else "")

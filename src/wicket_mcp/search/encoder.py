@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wicket_mcp.lanes import rest_between
 from wicket_mcp.search.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ class Encoder:
         vectors = np.empty((len(texts), self.width), np.float32)
         batch: list[tuple[int, list[int]]] = []
         size = 0
-        for place, text in enumerate(texts):
+        for place, text in enumerate(rest_between(texts)):
             numbers = self.tokenizer.encode(text, LONGEST)
             if batch and size + len(numbers) > _BATCH:
                 vectors[[at for at, _ in batch]] = self._forward([ids for _, ids in batch], layers) @ output

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from wicket_mcp.lanes import rest_between
 from wicket_mcp.model import Listing
 from wicket_mcp.search.encoder import PACKAGED
 from wicket_mcp.search.features import Features
@@ -67,16 +68,18 @@ def build_segment(listing: Listing, model: Model | None = None, *, learned: bool
     """
     from wicket_mcp.search.numeric import np  # noqa: PLC0415  (a process that never searches must not pay for numpy)
 
-    texts = [tool_text(tool, listing) for tool in listing.tools]
+    texts = [tool_text(tool, listing) for tool in rest_between(listing.tools)]
     # Arrays, because numpy turns a list of a million numbers into one in a single step, for which the event loop waits.
     numbers, weights, owners = array("I"), array("d"), array("I")
-    for owner, text in enumerate(texts):
+    for owner, text in enumerate(rest_between(texts)):
         for feature, weight in weigh(text):
             numbers.append(feature)
             weights.append(weight)
             owners.append(owner)
     table = packaged_table()
-    meanings = table.vectors(words(text.meaning) for text in texts) if texts else np.empty((0, table.width))
+    meanings = (
+        table.vectors(words(text.meaning) for text in rest_between(texts)) if texts else np.empty((0, table.width))
+    )
     keys = np.asarray(numbers, "<u4")
     order = np.argsort(keys, kind="stable")
     features, spans = np.unique(keys, return_counts=True)

@@ -24,6 +24,7 @@ from msgspec.structs import replace
 from wicket_mcp.codec import canonical, decode, encode, pretty
 from wicket_mcp.config.model.server import Change, ServerConfig
 from wicket_mcp.errors import Internal
+from wicket_mcp.lanes import rest_between
 from wicket_mcp.model import JsonObject, Listing, Tool, as_object, as_text
 from wicket_mcp.store.base import PinStore
 from wicket_mcp.store.model import PINS_OF_NAME, PINS_OF_SERVER, StoredPin
@@ -188,11 +189,11 @@ def _review(
     messages: list[str] = []
     fresh = [
         (entry, key, body, digest)
-        for entry, key, body in _entries(listing)
+        for entry, key, body in rest_between(_entries(listing))
         if (digest := digest_of(entry[0], body)) not in (known or {}).get(entry, ())
     ]
     imitated = _imitations(listing, others, {name for (kind, name), *_ in fresh if kind == "tool"})
-    for entry, key, body, digest in fresh:
+    for entry, key, body, digest in rest_between(fresh):
         accepted = (known or {}).get(entry)
         pinned = as_object(decode(list(accepted.values())[-1].definition)) if accepted else None
         policy = policy_for(server, added=pinned is None)
@@ -226,12 +227,12 @@ def _imitations(listing: Listing, others: Iterable[Tool], fresh: Collection[str]
     """The tools, among those not accepted yet, whose names imitate others."""
     if not fresh:
         return {}
-    names = LookAlikes(tool for tool in others if tool.server != listing.server)
+    names = LookAlikes(tool for tool in rest_between(others) if tool.server != listing.server)
     for tool in listing.tools:
         if tool.name not in fresh:
             names.add(tool)
     suspicions: dict[str, Suspicion] = {}
-    for tool in listing.tools:
+    for tool in rest_between(listing.tools):
         if tool.name in fresh and (imitation := names.find(tool)) is not None:
             _, severity, other = imitation
             suspicions[tool.name] = Suspicion(severity, f"its name only looks like that of {_safe(other.key)}")
