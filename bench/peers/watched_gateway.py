@@ -1,8 +1,9 @@
 """A gateway whose event loop is watched: `python watched_gateway.py REPORT ARGUMENTS…`, as after `wicket`.
 
-A timer of a millisecond says how late the loop is, whoever keeps it, be it a thread with the interpreter's lock; each
-callback is timed on the processor's clock, which nothing else on the machine changes. On SIGUSR1 it writes a line of
-JSON to REPORT: the worst of both since the last one, and which callback it was.
+A timer of a millisecond says how late the loop is, whoever keeps it, be it a thread with the interpreter's lock; how
+much of that time this process was at work, on all its threads, so that a busy machine can be told from a held loop; and
+each callback is timed on the processor's clock, which nothing else on the machine changes. On SIGUSR1 it writes a line
+of JSON to REPORT: the worst of these since the last one, and which callback it was.
 """
 
 import asyncio
@@ -27,7 +28,7 @@ class Watch:
         self.reset()
 
     def reset(self) -> None:
-        self._late = self._longest = 0.0
+        self._late = self._own = self._longest = 0.0
         self._callback = ""
 
     def begin(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -42,17 +43,19 @@ class Watch:
             self._callback = owner.get_name() if isinstance(owner, asyncio.Task) else repr(callback)
 
     def write(self, *_: Any) -> None:
-        worst = {"late": self._late, "longest": self._longest, "callback": self._callback}
+        worst = {"late": self._late, "own": self._own, "longest": self._longest, "callback": self._callback}
         with self._report.open("a") as report:
             report.write(json.dumps(worst) + "\n")
         self.reset()
 
     def _arm(self, loop: asyncio.AbstractEventLoop) -> None:
         due = loop.time() + TICK
-        loop.call_at(due, self._look, loop, due)
+        loop.call_at(due, self._look, loop, due, time.process_time())
 
-    def _look(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
-        self._late = max(self._late, loop.time() - due)
+    def _look(self, loop: asyncio.AbstractEventLoop, due: float, worked: float) -> None:
+        late = loop.time() - due
+        self._late = max(self._late, late)
+        self._own = max(self._own, min(late, time.process_time() - worked))
         self._arm(loop)
 
 
