@@ -2,9 +2,9 @@
 
 One gateway in this process calls, searches with new words, stores large results, has servers crash and change what they
 offer, cancels, and lets clients come and go that never say goodbye: over HTTP, and to a server with a process for each.
-After a warm-up of a quarter of the time, and at the end when all is at rest, it prints memory, tasks, descriptors and
-threads; it fails when tasks, descriptors or threads are more than they were, or memory grew by more than a tenth and
-32 MiB.
+After each quarter of the time, when all is at rest, it prints memory, tasks, descriptors and threads, and how often a
+list has changed; it fails when tasks, descriptors or threads at the end are more than after the first quarter, or memory
+grew by more than a tenth and 32 MiB.
 """
 
 import asyncio
@@ -31,6 +31,7 @@ from wicket_mcp.request import tool_call
 
 PEER = Path(__file__).parent / "peers" / "bad_server.py"
 WORKERS = 8
+QUARTERS = 4
 REST = 5.0  # seconds in which what is idle is let go
 
 
@@ -108,14 +109,14 @@ async def main(minutes: float) -> int:
             stop, ready = asyncio.Event(), asyncio.Event()
             serving = asyncio.ensure_future(gateway.serve_http(stop, token=None, on_ready=lambda address: ready.set()))
             await ready.wait()
-            first, last = [await stand(gateway, port, 60 * minutes * share) for share in (0.25, 0.75)]
+            standings = [await stand(gateway, port, 60 * minutes / QUARTERS) for _ in range(QUARTERS)]
             stop.set()
             await serving
-    return judge(first, last)
+    return judge(standings[0], standings[-1])
 
 
 async def stand(gateway: Gateway, port: int, seconds: float) -> Standing:
-    """What the process holds after so many seconds of work, and some of rest."""
+    """What the process holds after so many more seconds of work, and some of rest."""
     hop = Hop("127.0.0.1", port)
     until = time.monotonic() + seconds
     done = sum(await asyncio.gather(*(work(gateway, hop, until) for _ in range(WORKERS))))
@@ -124,7 +125,7 @@ async def stand(gateway: Gateway, port: int, seconds: float) -> Standing:
     await asyncio.gather(*(gateway.call(f"good{number}.echo", {"message": "at rest"}) for number in range(3)))
     gc.collect()
     standing = Standing.now()
-    print(f"{done} operations: {standing}", flush=True)
+    print(f"{time.strftime('%H:%M')} {done} operations, {gateway.catalogue.now.version} lists: {standing}", flush=True)
     return standing
 
 

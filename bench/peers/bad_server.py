@@ -79,16 +79,20 @@ class Slow(Echo):
 
 
 class Changes(Echo):
-    """Has other tools whenever `slow` is called."""
+    """Has other texts for its forty tools whenever `slow` is called."""
 
     turns = 0
 
     def answer(self, number: Any, method: str, params: dict[str, Any]) -> None:
         if method == "tools/list":
-            described = {**TOOLS[0], "description": f"Echo number {self.turns} for words such as w{self.turns}. " * 40}
-            self.result(number, {"tools": [described, *TOOLS[1:]]})
+            changed = [{**TOOLS[0], "name": f"echo_{place}", "description": self._text(place)} for place in range(40)]
+            self.result(number, {"tools": [*changed, *TOOLS]})
         else:
             super().answer(number, method, params)
+
+    def _text(self, place: int) -> str:
+        """Two kilobytes that nobody has said before."""
+        return " ".join(f"w{self.turns * 7919 + place * 104729 + word:x}" for word in range(300))
 
     def slow(self, number: Any) -> None:
         self.turns += 1
