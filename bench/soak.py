@@ -3,8 +3,8 @@
 One gateway in this process calls, searches with new words, stores large results, has servers crash and change what they
 offer, cancels, and lets clients come and go that never say goodbye: over HTTP, and to a server with a process for each.
 After each quarter of the time, when all is at rest, it prints memory, tasks, descriptors and threads, and how often a
-list has changed; it fails when tasks, descriptors or threads at the end are more than after the first quarter, or memory
-grew by more than a tenth and 32 MiB.
+list has changed; it fails when tasks, descriptors or threads at the end are more than after the first quarter, or
+memory grew by more than a tenth and 32 MiB.
 """
 
 import asyncio
