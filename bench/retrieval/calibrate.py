@@ -6,12 +6,9 @@ A logistic regression in which every size of catalogue, and servable and unserva
 intercept is then set so that WRONGLY percent of the servable queries of the tuned half are declined.
 """
 
-from math import log
-
 from retrieval.declining import SIZES, WRONGLY, cases
 from retrieval.sets import Labelled, catalogue
 from wicket_mcp.search import SearchIndex, build_segment
-from wicket_mcp.search.confidence import MOST_SUBJECTS
 from wicket_mcp.search.numeric import np
 
 _ROUNDS = 100
@@ -26,12 +23,9 @@ def main() -> None:
         index = SearchIndex.load({one.server: (one, segments[one.server]) for one in case.listings})
         for served, queries in ((True, case.servable), (False, case.unservable)):
             for query in queries:
-                answer = index.search(query.text)
-                subjects = min(MOST_SUBJECTS, answer.missing_subjects)
-                named = (answer.closest, subjects, float(bool(answer.unmentioned)))
-                rows.append((*named, log(max(1, answer.size)), 1 / (1 + answer.words), 1.0))
+                rows.append(index.search(query.text).evidence.inputs)
                 groups.append(2 * list(SIZES).index(case.size) + served)
-    features, group = np.array(rows), np.array(groups)
+    features, group = np.array(rows, float), np.array(groups)
     wanted = (group % 2).astype(float)
     weight = 1 / np.bincount(group)[group]
     found = np.zeros(features.shape[1])
@@ -45,7 +39,7 @@ def main() -> None:
         shift = float(np.quantile(evidence[wanted == 1], share / 100))
         declined = [float((evidence[(group == 2 * at)] < shift).mean()) for at in range(len(SIZES))]
         numbers = ", ".join(f"{value:.2f}" for value in (*found[:-1], found[-1] - shift))
-        print(f"CLOSENESS, SUBJECT, PRODUCT, SIZE, SHORT, NOTHING = {numbers}")
+        print(f"WEIGHTS = ({numbers})")
         print(f"    declines {share} % of the servable and {', '.join(f'{x:.0%}' for x in declined)} of the others")
 
 

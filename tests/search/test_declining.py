@@ -27,10 +27,39 @@ def some(listings: list[Listing], *servers: str) -> SearchIndex:
         ("grab every page and segment the follow ups", []),
         ("ship it by UPS", ["UPS"]),
         ("a user of AWS IAM", ["AWS", "IAM"]),
+        ("share the album from google photos with Ann", ["google photos"]),
+        ("put it on my SQS queue", ["SQS"]),
+        ("keep the photos of the records", []),
+        ("在飞书群里发一条放假通知", ["飞书"]),
     ],
 )
 def test_products_are_known_by_name_and_common_words_by_their_capital(query: str, named: list[str]) -> None:
     assert products(query) == named
+
+
+@pytest.mark.parametrize(
+    ("product", "text", "is_mentioned"),
+    [
+        ("RDS", "Keep records of words", False),
+        ("RDS", "Restart an RDS instance", True),
+        ("Google Photos", "Albums of GooglePhotos", True),
+        ("Power BI", "Runs with the power of bifocals", False),
+    ],
+)
+def test_a_short_name_is_mentioned_only_as_a_word(product: str, text: str, is_mentioned: bool) -> None:
+    assert Mentioned(Tool("zoo", "feed", {"description": text})).mentions(product) is is_mentioned
+
+
+def test_the_closest_tool_is_one_that_mentions_the_product() -> None:
+    tools = (
+        Tool("hub", "merge_change", {"description": "Approve a change request and merge it"}),
+        Tool("desk", "get_links", {"description": "Links of an item, for example to Bitbucket"}),
+    )
+    index = SearchIndex.build([Listing(tool.server, tools=(tool,)) for tool in tools])
+    named = index.search("approve the change request in Bitbucket").evidence
+    unnamed = index.search("approve the change request").evidence
+    assert named.is_product_there
+    assert named.closest < unnamed.closest
 
 
 async def test_a_github_issue_is_declined_where_git_is_all_there_is(open_gateway: OpenGateway) -> None:

@@ -1,8 +1,8 @@
 """The requests that we wrote for public tools, read for training.
 
 A file names a server after `@`; each line below is a tool: its name, what it does in our words, and requests that avoid
-those words. A request that begins with a language's code and a colon is in that language. Where `actions` has the
-tool's published description, training sees that too; it is not kept here.
+those words. A request that begins with a language's code and a colon is in that language. A line after `!` has requests
+that none of the server's tools serves.
 """
 
 import random
@@ -56,15 +56,14 @@ def split(name: str) -> str:
     return " ".join(word.lower() for word in _WORDS.findall(name))
 
 
-def load(paths: list[Path], actions: Path | None = None) -> list[WrittenTool]:
-    del actions
+def load(paths: list[Path]) -> list[WrittenTool]:
     tools: list[WrittenTool] = []
     for path in sorted(paths):
         server = ""
         for line in path.read_text("utf-8").splitlines():
             if line.startswith("@"):
                 server = line[1:].strip()
-            elif line.strip():
+            elif line.strip() and not line.startswith("!"):
                 head, *requests = [part.strip() for part in line.split(" | ")]
                 name, _, about = head.partition(";")
                 english = tuple(text for text in requests if not _CODE.match(text))
@@ -73,9 +72,24 @@ def load(paths: list[Path], actions: Path | None = None) -> list[WrittenTool]:
     return tools
 
 
-def groups(tools: list[WrittenTool], index: dict[str, int]) -> list[list[WrittenTool]]:
+def unserved(paths: list[Path]) -> dict[str, tuple[str, ...]]:
+    """Requests that none of a server's tools serves; not of servers of which several files have tools."""
+    found: dict[str, list[str]] = {}
+    files: dict[str, set[Path]] = {}
+    for path in sorted(paths):
+        server = ""
+        for line in path.read_text("utf-8").splitlines():
+            if line.startswith("@"):
+                server = line[1:].strip()
+                files.setdefault(server, set()).add(path)
+            elif line.startswith("!"):
+                requests = (_CODE.sub("", text.strip()) for text in line[1:].split(" | "))
+                found.setdefault(server, []).extend(filter(None, requests))
+    return {server: tuple(requests) for server, requests in found.items() if len(files[server]) == 1}
+
+
+def groups(tools: list[WrittenTool]) -> list[list[WrittenTool]]:
     """The tools of each server."""
-    del index
     found: dict[str, list[WrittenTool]] = {}
     for tool in tools:
         found.setdefault(tool.server, []).append(tool)

@@ -11,18 +11,28 @@
     python tools/encoder/train.py … --teacher encoder.bin --begin encoder.bin --layers 9 --exits 3 2 --seed 12 \
         --rate 1e-3 --steps 0 --seconds 520 --batch 3072 --pairs 1024 --written 1536 --weight-written 0.5 \
         --drop 0.06
+    python tools/encoder/train.py … --teacher encoder.bin --begin encoder.bin --keep KEEP --layers 9 --exits 3 2 \
+        --seed 13 --rate 1e-3 --steps 0 --seconds 310 --batch 3072 --pairs 1024 --written 1536 --weight-written 0.5 \
+        --weight-line 0.15 --drop 0.06 --state SIXTH
+    python tools/encoder/train.py … --teacher encoder.bin --begin SIXTH --keep KEEP --layers 9 --exits 3 --seed 14 \
+        --rate 9e-4 --steps 0 --seconds 500 --batch 1536 --pairs 768 --written 2048 --weight-written 0.8 \
+        --weight-line 0.3 --drop 0.08 --out OUT
+    python tools/encoder/blend.py encoder.bin OUT/encoder-3.bin 0.75 NEW
 
 DATA comes from `corpus.py` and `vocabulary.py` (48000 pieces), TEACHER (teacher.npz, tokenizer.json) from `teacher.py`.
 Needs torch and tokenizers; an hour on one H200, of which a minute for the teacher in each run. The packaged file was
 made so: the first two runs without the rewording, and before paraphrases 11 to 19 were written; the last one begins
-with the file of the third, and the clock stopped it after some 5,700 steps. The packaged file comes from a fifth run,
-with the texts that could still be had, paraphrases 01 to 22, and the file before it as its teacher, so that it forgets
-nothing (3,400 steps). The order of a GPU's sums is not fixed, so
-another run gives other last digits. Four things are learnt at once. Texts lie where the teacher has them, and
+with the file of the third, and the clock stopped it after some 5,700 steps. The fifth run had the texts that could
+still be had, paraphrases 01 to 22, and the file before it as its teacher, so that it forgets nothing (3,400 steps). The
+packaged file comes from two more, with paraphrases 01 to 31 and the fifth's file as their teacher (1,600 and 3,700
+steps), of which three quarters were laid over one of the fifth's. The order of a GPU's sums is not fixed, so another
+run gives other last digits. Four things are learnt at once. Texts lie where the teacher has them, and
 to one another as the teacher's do. So do they in other words (`synonyms.py`), by which the encoder learns what the
 teacher does not know: how people talk of what tools do. A translation lies where the teacher has its English. A request
 is nearer to what it asks for than to anything else of the batch, its siblings of the same server among them. All of it
-is asked of the last layer, and of a query's early exit beside the last layer of tools.
+is asked of the last layer, and of a query's early exit beside the last layer of tools. The vectors that part what
+serves from what does not (`--weight-line`) have outputs of their own, which are not packaged: at a query's early exit
+they tell it no better than those that rank.
 OUT gets encoder-N.bin for each exit after N layers, in parts: join them, and write the SHA-256 into
 `wicket_mcp/search/encoder.py`.
 """
@@ -194,7 +204,7 @@ def remembered(texts: list[str], path: Path, device: str) -> torch.Tensor:
         for ids, lengths in pool.imap(_numbers, parts):
             longest = int(lengths.max())
             rows = torch.from_numpy(ids[:, :longest]).to(device), torch.from_numpy(lengths.astype(np.int64)).to(device)
-            found.append(student(*rows)[0].half())
+            found.append(student(*rows)[0, :, :VECTOR].half())
     say("remembered", len(texts))
     return torch.cat(found)
 
@@ -223,6 +233,7 @@ class Student(torch.nn.Module):
         self.down = torch.nn.ParameterList([matrix(inner, width, deep) for _ in range(layers)])
         self.output = matrix(width, VECTOR)
         self.early = torch.nn.ParameterList([matrix(width, VECTOR) for _ in exits])
+        self.judge = torch.nn.ParameterList([matrix(width, VECTOR) for _ in range(1 + len(exits))])
         self.slope, self.height = (torch.nn.Parameter(torch.tensor(value)) for value in (20.0, -10.0))
 
     def forward(self, ids: torch.Tensor, lengths: torch.Tensor, drop: float = 0.0) -> torch.Tensor:
@@ -233,20 +244,22 @@ class Student(torch.nn.Module):
         rows = nn.dropout(rows, drop, self.training)
         mask = here[:, None, None, :]
 
-        def finish(output: torch.Tensor) -> torch.Tensor:
+        def finish(output: torch.Tensor, judge: torch.Tensor) -> torch.Tensor:
             mean = (norm(rows) * here[:, :, None]).sum(1) / lengths[:, None]
-            return nn.normalize((mean @ output).float(), dim=1)
+            both = (mean @ output).float(), (mean @ judge).float()
+            return torch.cat([nn.normalize(vectors, dim=1) for vectors in both], 1)
 
         found: list[torch.Tensor] = []
         layers = zip(self.attend, self.mix, self.up, self.down, strict=True)
         for number, (attend, mix, up, down) in enumerate(layers):
             if number in self.exits:
-                found.append(finish(self.early[self.exits.index(number)]))
+                at = self.exits.index(number)
+                found.append(finish(self.early[at], self.judge[1 + at]))
             query, key, value = (norm(rows) @ attend).view(count, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
             mixed = nn.scaled_dot_product_attention(query, key, value, attn_mask=mask)
             rows = rows + nn.dropout(mixed.transpose(1, 2).reshape(count, length, width) @ mix, drop, self.training)
             rows = rows + nn.dropout(nn.relu(norm(rows) @ up).square() @ down, drop, self.training)
-        return torch.stack([finish(self.output), *found])
+        return torch.stack([finish(self.output, self.judge[0]), *found])
 
 
 def norm(rows: torch.Tensor) -> torch.Tensor:
@@ -267,12 +280,15 @@ class Data:
         pairs = pairs or [(0, 1)]
         foreign = [row.split("\t") for row in (data / "foreign.tsv").read_text("utf-8").split("\n")[:-1]]
         foreign = [(code, text, int(at)) for code, text, at in foreign if int(at) < len(texts)]
-        self.tools = written.load(options.paraphrases, options.actions)
+        self.tools = written.load(options.paraphrases)
+        unserved = written.unserved(options.paraphrases)
         base = len(texts)
         index: dict[str, int] = {}
         for tool in self.tools:
             for text in (tool.text, tool.bare, tool.padded, *tool.english):
                 index.setdefault(text, base + len(index))
+        for text in (text for many in unserved.values() for text in many):
+            index.setdefault(text, base + len(index))
         texts += list(index)
         requests = sorted({a for a, _ in pairs})
         dressed: list[tuple[str, int]] = []
@@ -350,7 +366,7 @@ class Data:
         self.sources = torch.tensor(sources, device=device)
         self.ids = torch.from_numpy(ids).to(device)
         self.pairs = np.array(pairs, np.int64)
-        self.groups = written.groups(self.tools, index)
+        self.groups = written.groups(self.tools)
         # A translation of a written request asks for the same tool.
         offset = {text: self.plain + len(spoilt) + at for at, (_, text, _) in enumerate(foreign)}
         self.servers: list[list[tuple[list[int], list[int], list[int]]]] = []
@@ -362,6 +378,7 @@ class Data:
                     ([index[tool.text], index[tool.padded], index[tool.bare]], asked, extra.get(tool.text, []))
                 )
             self.servers.append(entries)
+        self.unserved = [[index[text] for text in unserved.get(group[0].server, ())] for group in self.groups]
         self.clusters = neighbours(self.vectors[: self.plain], max(8, self.plain // 700))
         self.siblings = siblings(texts, self.pairs)
 
@@ -434,16 +451,28 @@ def contrast(
 ) -> torch.Tensor:
     """A request should be nearest to what it asks for. It is not held against the same tool, nor against one of another
     server that the teacher calls nearly the same. And one and the same `line` (its slope and height) should part what
-    serves a request from what does not, for all requests alike: by it search knows when nothing fits."""
+    serves a request from what does not, for all requests alike: by it search knows when nothing fits. The vectors for
+    both come one after the other."""
     own = torch.arange(len(asked), device=asked.device)
     close = (wanted @ wanted.T > near) & (server[:, None] != server[None, :]) | (same[:, None] == same[None, :])
     close[own, own] = False
-    cosines = asked @ tools.T
-    logits = (cosines / 0.05).masked_fill(close, -1e4)
-    beside = (cosines * line[0] + line[1]).masked_fill(close, -1e4)
+    logits = (asked[:, :VECTOR] @ tools[:, :VECTOR].T / 0.05).masked_fill(close, -1e4)
+    beside = (asked[:, VECTOR:] @ tools[:, VECTOR:].T * line[0] + line[1]).masked_fill(close, -1e4)
     serves = nn.softplus(-beside[own, own]).mean()
     others = nn.softplus(beside.masked_fill(own[:, None] == own[None, :], -1e4)).sum(1).mean()
     return (nn.cross_entropy(logits, own) + 0.5 * nn.cross_entropy(logits.T, own)) / 1.5 + weight * (serves + others)
+
+
+def refuse(
+    asked: torch.Tensor,
+    tools: torch.Tensor,
+    of: torch.Tensor,
+    server: torch.Tensor,
+    line: tuple[torch.Tensor, torch.Tensor],
+) -> torch.Tensor:
+    """Requests that no tool of their server serves are on the other side of the line from all of them."""
+    beside = asked[:, VECTOR:] @ tools[:, VECTOR:].T * line[0] + line[1]
+    return nn.softplus(beside.masked_fill(of[:, None] != server[None, :], -1e4)).sum(1).mean()
 
 
 class Sampler:
@@ -475,8 +504,10 @@ class Sampler:
     def batch(self, options: argparse.Namespace) -> tuple[np.ndarray, ...]:
         return self.texts(options), *self.pairs(options.pairs), *self.tools(options.written)
 
-    def tools(self, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Requests that we wrote and their tools, whole servers at a time: siblings are the hardest to tell apart."""
+    def tools(self, count: int) -> tuple[np.ndarray, ...]:
+        """Requests that we wrote and their tools, whole servers at a time: siblings are the hardest to tell apart. Then
+        requests that none of a server's tools serves, and their servers."""
+        missing: list[tuple[int, int]] = []
         asked: list[int] = []
         tools: list[int] = []
         marks: list[tuple[int, int]] = []
@@ -488,7 +519,18 @@ class Sampler:
                     asked.append(many[self.chance.integers(len(many))])
                     tools.append(texts[self.chance.choice(len(texts), p=SHOWN)])
                     marks.append((server * 1000 + number, server))
-        return np.array(asked), np.array(tools), np.array([t for t, _ in marks]), np.array([s for _, s in marks])
+            lacking = self.data.unserved[server]
+            if lacking:
+                missing.extend((lacking[at], server) for at in self.chance.integers(0, len(lacking), 4))
+        found = [(*zip(*missing, strict=True),)] if missing else [((0,), (-1,))]
+        numbers = [np.array(values) for values in found[0]]
+        return (
+            np.array(asked),
+            np.array(tools),
+            np.array([t for t, _ in marks]),
+            np.array([s for _, s in marks]),
+            *numbers,
+        )
 
 
 def train(data: Data, options: argparse.Namespace, pieces: int, device: str) -> Student:
@@ -500,6 +542,10 @@ def train(data: Data, options: argparse.Namespace, pieces: int, device: str) -> 
         for name in missing:
             if name.startswith("early"):  # an exit that was not there before begins as the last one
                 student.get_parameter(name).data.copy_(student.output.data)
+            elif name.startswith("judge"):  # what parts begins as what ranks
+                number = int(name.rpartition(".")[2])
+                begun = student.early[number - 1] if number else student.output
+                student.get_parameter(name).data.copy_(begun.data)
             elif name.startswith(("mix", "down")):  # a layer that was not there before begins by changing nothing
                 student.get_parameter(name).data.zero_()
     fast = [student.embeddings, student.positions]
@@ -514,7 +560,7 @@ def train(data: Data, options: argparse.Namespace, pieces: int, device: str) -> 
     rates = [group["lr"] for group in optimiser.param_groups]
     batches = feed(Sampler(data, options.seed), options)
     begun, step, shown = time.perf_counter(), 0, 0
-    averages = torch.zeros(4, device=device)
+    averages = torch.zeros(5, device=device)
     mean: dict[str, torch.Tensor] = {}
     student.train()
     while True:
@@ -525,17 +571,19 @@ def train(data: Data, options: argparse.Namespace, pieces: int, device: str) -> 
             group["lr"] = (
                 rate * min(1.0, (step + 1) / 300) * (0.5 + 0.5 * math.cos(math.pi * done) if done > 0.1 else 1.0)
             )
-        texts, asked, described, ours_asked, ours_tools, same, server = batches.get()
-        rows = np.concatenate([texts, asked, described, ours_asked, ours_tools])
+        texts, asked, described, ours_asked, ours_tools, same, server, lacking, of = batches.get()
+        rows = np.concatenate([texts, asked, described, ours_asked, ours_tools, lacking])
         with torch.autocast(device, torch.bfloat16):
             vectors = run(student, data, rows, device, options.drop)
         wanted = data.vectors[data.sources[torch.from_numpy(rows).to(device)]].float()
-        size = [len(texts), len(asked), len(asked), len(ours_asked), len(ours_asked)]
+        size = [len(texts), len(asked), len(asked), len(ours_asked), len(ours_asked), len(lacking)]
         theirs = wanted.split(size)
         each = torch.arange(len(asked), device=device)
         numbers = torch.from_numpy(described).to(device)
         marks = torch.from_numpy(same).to(device), torch.from_numpy(server).to(device)
+        of_server = torch.from_numpy(of).to(device)
         whole = vectors[0].split(size)
+        ranking = whole[0][:, :VECTOR]
         line = (student.slope, student.height), options.weight_line
         parts = []
         for leaving in vectors:  # what all layers say, then what an early exit says
@@ -543,14 +591,18 @@ def train(data: Data, options: argparse.Namespace, pieces: int, device: str) -> 
             parts.append(
                 torch.stack(
                     (
-                        1 - (ours[0] * theirs[0]).sum(1).mean(),
-                        relations(ours[0], whole[0] if leaving is vectors[0] else whole[0].detach(), theirs[0]),
+                        1 - (ours[0][:, :VECTOR] * theirs[0]).sum(1).mean(),
+                        relations(
+                            ours[0][:, :VECTOR], ranking if leaving is vectors[0] else ranking.detach(), theirs[0]
+                        ),
                         contrast(ours[1], whole[2], theirs[2], numbers, each, 0.9, *line),
                         contrast(ours[3], whole[4], theirs[4], *marks, 0.75, *line),
+                        refuse(ours[5], whole[4], of_server, marks[1], line[0]),
                     )
                 )
             )
-        weights = torch.tensor([4.0, 1.0, options.weight_pairs, options.weight_written], device=device)
+        refusing = options.weight_written * options.weight_line
+        weights = torch.tensor([4.0, 1.0, options.weight_pairs, options.weight_written, refusing], device=device)
         losses = torch.stack(parts)
         loss = (losses[0] * weights).sum() + (losses[1:] * weights).sum() / max(1, len(losses) - 1)
         optimiser.zero_grad(set_to_none=True)
@@ -625,7 +677,8 @@ def recall(name: str, of_tools: Vectors, of_queries: Vectors, folder: Path) -> N
             tools, queries, kinds, golds = (kept[name].tolist() for name in ("tools", "queries", "kinds", "golds"))
         described = of_tools(tools).float()
         for leaving, asked in enumerate(of_queries(queries)):
-            cosines, best = (asked.float() @ described.T).topk(5, 1)
+            _, best = (asked[:, :VECTOR].float() @ described[:, :VECTOR].T).topk(5, 1)
+            judged = (asked[:, -VECTOR:].float() @ described[:, -VECTOR:].T).max(1).values
             hits: dict[str, list[float]] = {}
             for found, kind, gold in zip(best.tolist(), kinds, golds, strict=True):
                 if not gold:
@@ -634,9 +687,8 @@ def recall(name: str, of_tools: Vectors, of_queries: Vectors, folder: Path) -> N
                 hits.setdefault(kind, []).append(sum(bool(group & set(found)) for group in groups) / len(groups))
             every = [value for values in hits.values() for value in values]
             by_kind = " ".join(f"{kind[:4]} {sum(v) / len(v):.2f}" for kind, v in sorted(hits.items()))
-            served = torch.tensor([bool(gold) for gold in golds], device=cosines.device)
-            least = cosines[served, 0].quantile(0.03)
-            declined = (cosines[~served, 0] < least).float().mean()
+            served = torch.tensor([bool(gold) for gold in golds], device=judged.device)
+            declined = (judged[~served] < judged[served].quantile(0.03)).float().mean()
             results.append(f"{path.stem} {leaving} {sum(every) / len(every):.3f} ({by_kind}) declines {declined:.2f}")
     say("  ", name, "\n          ".join(results))
 
@@ -675,6 +727,7 @@ def main() -> None:
             (options.out / f"encoder-{after}.bin.{at // 12_000_000}").write_bytes(file[at : at + 12_000_000])
     say("wrote", len(file), "bytes")
     if options.state:
+        options.state.parent.mkdir(parents=True, exist_ok=True)
         torch.save({name: value.half() for name, value in student.state_dict().items()}, options.state)
 
 
@@ -683,7 +736,6 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--data", type=Path, required=True)
     made.add_argument("--teacher", type=Path, required=True)
     made.add_argument("--paraphrases", type=Path, nargs="+", required=True)
-    made.add_argument("--actions", type=Path, help="descriptions of the tools that the paraphrases name")
     made.add_argument("--out", type=Path, required=True)
     made.add_argument("--check", type=Path)
     made.add_argument("--keep", type=Path, help="where the prepared data is kept for a second training")

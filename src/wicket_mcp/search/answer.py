@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import msgspec
 
 from wicket_mcp.model import Hit
+from wicket_mcp.search.confidence import Evidence
 
 
 class Withheld(msgspec.Struct, frozen=True):
@@ -59,14 +60,8 @@ class Answer(msgspec.Struct, frozen=True):
     """For a query with several requests: which hit serves which."""
     unmentioned: tuple[str, ...] = ()
     """Products that the query names and no hit mentions; all of them if there are no hits."""
-    missing_subjects: int = 0
-    """Subjects of the query that no hit mentions."""
-    closest: float = 0.0
-    """The best cosine of meanings between the query and a hit."""
-    size: int = 0
-    """Tools that could have been hits."""
-    words: int = 0
-    """Meaningful words of the query. The last five values are the inputs of `confidence`."""
+    evidence: Evidence = Evidence()
+    """What `confidence` was computed from."""
 
     @property
     def doubt(self) -> str:

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 
 from wicket_mcp.model import Hit, Tool
 from wicket_mcp.search.answer import Answer, Part, Withheld
-from wicket_mcp.search.confidence import SURE, confidence
+from wicket_mcp.search.confidence import SURE, Evidence
 from wicket_mcp.search.errands import refers_back
-from wicket_mcp.search.mentions import Mentioned, mentions
+from wicket_mcp.search.intent import act, wanted_act, weigh_acts
+from wicket_mcp.search.mentions import Mentioned, Mentions, mentions
 from wicket_mcp.search.numeric import np
 from wicket_mcp.search.ranker import Scores
 from wicket_mcp.search.static import packaged_table
@@ -47,6 +48,7 @@ _ENOUGH = 3  # a shorter answer has no room for variety
 _WORD = 40  # the longest word in letters
 _TRACE = 0.05  # the cosine of letters below which a tool has nothing in common with the query
 _CHUNK = 64
+_ACT = 10.0  # makes what an act adds to a score as large as the other evidence
 
 
 def prior(key: str, usage: Mapping[str, int], favourites: Collection[str]) -> float:
@@ -185,12 +187,9 @@ class Choice:
         best = hits[0].score if hits else 0.0
         top = chosen[:_PLACES]
         named = mentions(self.query, lambda: [self.mentioned(position) for position in top])
-        # Learning counts like closeness: this tool has served such a query before.
-        closest = max((float(self.scores.closeness[p]) + self.learned.get(p, 0.0) for p in top), default=0.0)
         telling = [word for word in words(self.query) if word not in STOP]
-        sure = 0.0
-        if hits and self._is_readable(telling, top):
-            sure = confidence(closest, named, self.size, len(telling))
+        evidence = self._weigh(top, named, len(telling))
+        sure = evidence.confidence if hits and self._is_readable(telling, top) else 0.0
         confident = sure >= SURE
         nearest = () if confident else tuple(dict.fromkeys(hit.tool.server for hit in hits))[:3]
         fitting = [entry for entry in withheld if entry.hit.score >= max(best, SERVES)]
@@ -202,10 +201,28 @@ class Choice:
             confidence=sure,
             parts=served,
             unmentioned=named.missing_products,
+            evidence=evidence,
+        )
+
+    def _weigh(self, top: list[int], named: Mentions, telling: int) -> Evidence:
+        there = [product for product in named.products if product not in named.missing_products]
+        meant = [p for p in top if all(self.mentioned(p).mentions(product) for product in there)] if there else top
+        # Learning counts like closeness: this tool has served such a query before.
+        closeness = {p: float(self.scores.closeness[p]) + self.learned.get(p, 0.0) for p in meant or top}
+        nearest = max(closeness, key=lambda p: closeness[p], default=None)
+        gains = weigh_acts(wanted_act(self.query))
+        acts = {p: _ACT * gains[act(self.tools[p])] for p in top}
+        return Evidence(
+            closest=0.0 if nearest is None else closeness[nearest],
+            fit=max((float(self.scores.fit[p]) for p in top), default=0.0),
             missing_subjects=named.missing_subjects,
-            closest=closest,
-            size=self.size,
-            words=len(telling),
+            is_product_missing=bool(named.missing_products),
+            is_product_there=bool(there) and not named.missing_products,
+            act=0.0 if nearest is None else acts[nearest],
+            best_act=max(acts.values(), default=0.0),
+            tools=self.size,
+            words=telling,
+            errands=len(self.scores.parts),
         )
 
     def _is_readable(self, telling: list[str], top: list[int]) -> bool:

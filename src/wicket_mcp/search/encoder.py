@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Layer = tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]
 
-DIGEST = "1b2c72768630fda35c9d237e55ed15618843b7ac3ce23cb061465317fda915f6"
+DIGEST = "e7e5e8f49e70509ca8223855c34580b5eab352c33f54659c621191c0aa93aa38"
 LONGEST = 64
 """Word pieces of a text that are read."""
 _HEAD = struct.Struct("<8s9I")

@@ -8,6 +8,7 @@ hand. `choice.py` calls this for the few tools it is about to show. Knows no sco
 import re
 from collections.abc import Callable, Sequence
 from functools import cache, cached_property
+from itertools import pairwise
 
 import msgspec
 
@@ -16,6 +17,8 @@ from wicket_mcp.search.text import STOP, stem, words
 
 _NAME = re.compile(r"[A-Za-z0-9]+(?:\.[A-Za-z0-9]+)*")
 _MOST_TEXT = 1200
+_SHORT = 4
+"""Letters of a name that may occur by chance within a word."""
 
 
 class Mentions(msgspec.Struct, frozen=True):
@@ -31,11 +34,15 @@ def products(query: str) -> list[str]:
     """The product names in a query, as they are written there."""
     plain, capital = _products()
     names = _NAME.findall(query)
-    return [
+    pairs = {" ".join(pair) for pair in pairwise(names) if "_".join(pair).lower() in plain}
+    paired = {name for pair in pairs for name in pair.split(" ")}
+    found = [
         name
         for at, name in enumerate(names)
-        if name.lower() in plain or (name in capital and (at > 0 or len(names) == 1))
+        if (name.lower() in plain or (name in capital and (at > 0 or len(names) == 1))) and name not in paired
     ]
+    without_spaces = () if query.isascii() else (name for name in plain if not name.isascii() and name in query)
+    return [*found, *sorted(pairs), *sorted(without_spaces)]
 
 
 class Mentioned:
@@ -47,6 +54,13 @@ class Mentioned:
     @cached_property
     def text(self) -> str:
         return self._read().lower()
+
+    def mentions(self, product: str) -> bool:
+        """Whether the tool names a product; a short name must be a word of its own."""
+        name = product.lower()
+        if len(name) > _SHORT:
+            return name in self.text or name.replace(" ", "") in self.text
+        return re.search(rf"(?<![a-z0-9]){re.escape(name)}(?![a-z0-9])", self.text) is not None
 
     @cached_property
     def stems(self) -> frozenset[str]:
@@ -65,7 +79,7 @@ def mentions(query: str, tools: Callable[[], Sequence[Mentioned]]) -> Mentions:
     if not named and not subject_words:
         return Mentions()
     mentioned = tools()
-    missing = tuple(dict.fromkeys(name for name in named if not any(name.lower() in tool.text for tool in mentioned)))
+    missing = tuple(dict.fromkeys(name for name in named if not any(tool.mentions(name) for tool in mentioned)))
     unmentioned = [word for word in subject_words if all(tool.stems.isdisjoint(groups[word]) for tool in mentioned)]
     return Mentions(tuple(named), missing, len(subject_words), len(unmentioned))
 
@@ -79,7 +93,7 @@ def _parameters(tool: Tool) -> str:
 def _products() -> tuple[frozenset[str], frozenset[str]]:
     """Names with no other meaning, and names that are also common words."""
     names = {name for line in _lines("products.txt") for name in line.split()}
-    return frozenset(name for name in names if name.islower()), frozenset(name for name in names if not name.islower())
+    return frozenset(n for n in names if n == n.lower()), frozenset(n for n in names if n != n.lower())
 
 
 @cache
