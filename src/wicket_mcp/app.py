@@ -190,14 +190,15 @@ class Gateway(Library):
                 pinned=lambda: bool(self.config.favourites),
                 act=self.audit.act,
                 act_on=self.audit.act_on,
-                on_successor=self._disown,
+                on_holder=self._hand_over,
             )
         return self._facade
 
-    def _disown(self, name: str) -> None:
-        """Another key has this name now: its holder must not see data of the previous one."""
-        self.catalogue.disown(name)
-        self.accounts.disown(self.catalogue.servers.values(), name)
+    def _hand_over(self, name: str, since: float, successor: bool) -> None:
+        """A key has this name since then: its holder must not see data of an earlier one, met or not."""
+        self.catalogue.hand_over(name, since)
+        if successor:
+            self.accounts.disown(self.catalogue.servers.values(), name)
 
     # The library
 

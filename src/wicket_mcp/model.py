@@ -262,6 +262,8 @@ class Listing(msgspec.Struct, frozen=True):
     """Unknown fields beside the entries of each list, page by page (`catalog/list_fields.py`)."""
     accounts: Mapping[str, frozenset[str]] = msgspec.field(default_factory=dict[str, frozenset[str]])
     """The entries that each user's account got, if each user has an account (`catalog/shares.py`)."""
+    read_at: Mapping[str, float] = msgspec.field(default_factory=dict[str, float])
+    """When the reading on behalf of each account began."""
 
 
 class ServerStatus(msgspec.Struct, frozen=True):

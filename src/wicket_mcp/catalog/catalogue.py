@@ -8,15 +8,15 @@ or when its time to live is over; never while a call waits.
 import asyncio
 import logging
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
 from wicket_mcp.budget import MAX_NAME, MAX_NAMES, check_length
 from wicket_mcp.catalog.failures import STILL_STARTING, is_news
-from wicket_mcp.catalog.listing import fingerprint, read_listing
+from wicket_mcp.catalog.listing import fingerprint, log_rejections, read_listing
+from wicket_mcp.catalog.pace import RENEW_EVERY, Pace
 from wicket_mcp.catalog.readers import Readers
 from wicket_mcp.catalog.retries import Retries
-from wicket_mcp.catalog.shares import merge, without
+from wicket_mcp.catalog.shares import merge, of_present_holders
 from wicket_mcp.catalog.snapshot import Snapshot
 from wicket_mcp.catalog.view import View
 from wicket_mcp.config.model.config import LimitsConfig, ProfileConfig, ServerConfig
@@ -37,12 +37,9 @@ from wicket_mcp.upstream.pool import Pool
 
 log = logging.getLogger(__name__)
 
-RENEW_EVERY = 2.5  # seconds between two listings of one server, however often it reports changes
-RENEW_BURST = 4  # but the first few changes are followed at once
 LISTING_TIMEOUT = 30.0
 PIN_PATIENCE = 1.0  # seconds that a new listing waits for its pins to be stored
 MAX_PAGES = 200  # of one of a server's lists
-LOGGED_REJECTIONS = 5  # of one listing; `wicket doctor` has them all
 
 
 class Catalogue:
@@ -81,14 +78,13 @@ class Catalogue:
         self._segments: dict[str, tuple[Listing, bytes]] = {}
         self._loading: asyncio.Task[None] | None = None
         self._running: dict[str, asyncio.Task[None]] = {}
-        self._scheduled: dict[str, asyncio.TimerHandle] = {}
-        self._overtaken: set[str] = set()
-        """Servers that reported a change while they were being listed: the result may be outdated."""
-        self._renewed: dict[str, deque[float]] = {}
+        self._pace = Pace(lambda server: self._tasks.start(self.renew(server), f"renew {server}"))
         self._retries = Retries(self._schedule)
         self.unauthenticated: dict[str, str] = {}
         """Servers that could not be listed because a sign-in is missing, and why."""
         self._readers = Readers()
+        self._held_since: dict[str, float] = {}
+        """When each name got its present holder, if that is known: listings read before it are another's."""
         self._watchers: list[Callable[[Snapshot, Snapshot], None]] = []
         self._tasks = Tasks()
         self._reviews = Lane("listings that are looked through", width=1, share=1, waiting=MAX_NAMES)
@@ -140,17 +136,17 @@ class Catalogue:
         awaited = [name for name in unseen if servers is not None or name not in self.failures or name in starting]
         if principal is not None:
             for name in unseen:
-                self._readers.offer(self.servers.get(name), principal)
+                self._readers.offer(self.servers[name], principal)
         for name in set(unseen) - set(awaited) - self._hopeless:
             self._schedule(name)
         if awaited:
-            await self._wait_for(awaited, patience if servers is None else None)
+            await self._wait_for(awaited, principal, patience if servers is None else None)
         self._renew_expired()
         return self.now
 
-    async def _wait_for(self, servers: Iterable[str], patience: float | None) -> None:
+    async def _wait_for(self, servers: Iterable[str], principal: Principal | None, patience: float | None) -> None:
         """List these servers and wait this long; slower ones are reported, and available the next time."""
-        tasks = {name: self._reading(name) for name in servers}
+        tasks = {name: self._reading_for(name, principal) for name in servers}
         await asyncio.wait(tasks.values(), timeout=patience)
         for name, task in tasks.items():
             if task.done():
@@ -214,13 +210,26 @@ class Catalogue:
     async def renew(self, server: str, principal: Principal | None = None) -> None:
         """Read the lists of `server` now; one reading at a time. Failures are recorded, not raised.
 
-        `principal` has an account there, if each user has their own.
+        With `principal`, who has an account there if each user has their own, a reading that has begun before, perhaps
+        for another account, does not count.
         """
-        if principal is not None:
-            self._readers.offer(self.servers.get(server), principal)
-            if server in self._running and self._readers.choose(self.servers.get(server)) is principal:
-                self._overtaken.add(server)  # the current reading is for another principal
+        config = self.servers.get(server)
+        reader = self._readers.request(config, principal) if config is not None and principal is not None else ""
+        await self._turn_of(server, reader)
+
+    async def _turn_of(self, server: str, reader: str) -> None:
+        """Wait for the reading that is under way, and for further ones until that of `reader` has ended."""
         await asyncio.shield(self._reading(server))
+        while reader and self._readers.awaits(server, reader):
+            await asyncio.shield(self._reading(server))
+
+    def _reading_for(self, server: str, principal: Principal | None) -> "asyncio.Task[None]":
+        """The first reading of `server`; if each user has an account there, that of the account of `principal`."""
+        config = self.servers[server]
+        if principal is None or config.credentials != "user":
+            return self._reading(server)
+        reader = self._readers.request_first(config, principal)
+        return self._tasks.start(self._turn_of(server, reader), f"list {server} for {reader}", awaited=True)
 
     def _reading(self, server: str) -> "asyncio.Task[None]":
         task = self._running.get(server)
@@ -294,8 +303,7 @@ class Catalogue:
         self.servers = {name: config for name, config in self.servers.items() if name != server}
         self.failures.pop(server, None)
         self._forget_retries(server)
-        if timer := self._scheduled.pop(server, None):
-            timer.cancel()
+        self._pace.cancel(server)
         self._publish(self.now.listings, self._policy())
 
     def _policy(self) -> Policy:
@@ -319,22 +327,22 @@ class Catalogue:
         for name in old.keys() - same:
             self.failures.pop(name, None)
             self._forget_retries(name)
-            if timer := self._scheduled.pop(name, None):
-                timer.cancel()
+            self._pace.cancel(name)
         unchanged = {name: listing for name, listing in self.now.listings.items() if name in same}
         self._publish(unchanged, self._policy())
 
     def on_event(self, event: UpstreamEvent) -> None:
         """An upstream sent an unsolicited message, or has just connected."""
-        if event.method.endswith("/list_changed") and event.server in self._running:
-            self._overtaken.add(event.server)
-        elif event.method == "connected" or event.method.endswith("/list_changed"):
-            self._readers.offer(self.servers.get(event.server), event.principal)
+        config = self.servers.get(event.server)
+        if config is not None and event.method.endswith("/list_changed"):
+            self._readers.request(config, event.principal)
+            self._schedule(event.server)
+        elif event.method == "connected":
+            self._readers.offer(config, event.principal)
             self._schedule(event.server)
 
     async def close(self) -> None:
-        for timer in self._scheduled.values():
-            timer.cancel()
+        self._pace.close()
         self._retries.close()
         await self._tasks.close()
 
@@ -343,27 +351,18 @@ class Catalogue:
     def _end_renewal(self, server: str) -> None:
         """Record that a renewal has ended; start another if the server changed meanwhile."""
         self._running.pop(server, None)
+        self._readers.end(server)
         listing = self.now.listings.get(server) if server not in self.failures else None
         waiting = self._readers.unread(listing) if listing is not None else ()
         if waiting:  # principals that came while another's list was read
             self._readers.offer(self.servers.get(server), waiting[0])
-        if waiting or server in self._overtaken:
-            self._overtaken.discard(server)
+        if waiting or self._readers.awaits(server):
             self._schedule(server)
 
     def _schedule(self, server: str) -> None:
-        """Renew `server` soon: at once if it was not read often lately, and only once however often this is called."""
-        if server in self._scheduled or server in self._running or server not in self.servers:
-            return
-        loop = asyncio.get_running_loop()
-        recent = self._renewed.setdefault(server, deque(maxlen=RENEW_BURST))
-        due = recent[0] + RENEW_EVERY * RENEW_BURST if len(recent) == RENEW_BURST else loop.time()
-        self._scheduled[server] = loop.call_at(max(due, loop.time()), self._start_renewal, server)
-
-    def _start_renewal(self, server: str) -> None:
-        self._scheduled.pop(server, None)
-        self._renewed[server].append(asyncio.get_running_loop().time())
-        self._tasks.start(self.renew(server), f"renew {server}")
+        """Renew `server` soon, unless a reading is under way."""
+        if server not in self._running and server in self.servers:
+            self._pace.schedule(server)
 
     def _renew_expired(self) -> None:
         """Renew listings past their time to live, but only of running servers: this does not start one."""
@@ -374,14 +373,19 @@ class Catalogue:
                 self._schedule(name)
 
     async def _renew(self, server: str) -> None:
-        while server in self.servers and not await self._read_lists(server, fingerprint(self.servers[server])):
-            pass  # it was reconfigured meanwhile: the result may be the old server's
+        while (config := self.servers.get(server)) is not None:
+            reader = self._readers.begin(config)
+            if await self._read_lists(server, fingerprint(config), reader):
+                return
+            if self._has_changed(server, fingerprint(config)) and server in self.servers:
+                self._readers.request(self.servers[server], reader)  # the result may be the old server's
+        self._readers.forget(server)
 
-    async def _read_lists(self, server: str, identity: str) -> bool:
-        """Read and publish what a server offers; False if the server was replaced meanwhile, or if another principal
-        may be able to list it.
+    async def _read_lists(self, server: str, identity: str, reader: Principal) -> bool:
+        """Read and publish what a server offers to `reader`; False if the server was replaced meanwhile, or if another
+        principal may be able to list it.
         """
-        reader = self._readers.choose(self.servers.get(server))
+        began = time.time()
         try:
             greeting = await self._pool.start(server, principal=reader)
             listing = await read_listing(
@@ -412,13 +416,10 @@ class Catalogue:
             return True
         if self._has_changed(server, identity):
             return False
-        for entry in listing.rejected[:LOGGED_REJECTIONS]:
-            log.warning("server '%s': '%s': %s", server, entry.name, entry.reason)
-        if (more := len(listing.rejected) - LOGGED_REJECTIONS) > 0:
-            log.warning("server '%s': %d more such entries; see: wicket doctor", server, more)
+        log_rejections(listing)
         if reader is not GATEWAY:
             before = self._unreviewed.get(server) or self.now.listings.get(server)
-            listing = merge(before, listing, reader.name)
+            listing = merge(before, listing, reader.name, began)
         reviewed = await self._review(listing)
         if self._has_changed(server, identity):
             return False
@@ -433,12 +434,12 @@ class Catalogue:
     async def _ask(self, server: str, method: str, params: JsonObject, reader: Principal) -> JsonObject:
         return (await self._forward(internal(server, method, params, LISTING_TIMEOUT, reader))).body
 
-    def disown(self, owner: str) -> None:
-        """A name now belongs to another principal, who has seen no listing yet."""
-        listings = self.now.listings.items()
-        self._publish(
-            {name: without(listing, owner) if owner in listing.accounts else listing for name, listing in listings}
-        )
+    def hand_over(self, owner: str, since: float) -> None:
+        """A name belongs to its present holder since then: what was listed for an earlier one is not theirs."""
+        self._held_since[owner] = since
+        self._unreviewed = of_present_holders(self._unreviewed, self._held_since)
+        if of_present_holders(self.now.listings, {owner: since}) != self.now.listings:
+            self._publish(self.now.listings)
 
     def _has_changed(self, server: str, identity: str) -> bool:
         return server not in self.servers or fingerprint(self.servers[server]) != identity
@@ -449,7 +450,8 @@ class Catalogue:
 
     def _publish(self, listings: Mapping[str, Listing], policy: Policy | None = None) -> None:
         old = self.now
-        ordered = {name: listings[name] for name in self.servers if name in listings}
+        current = of_present_holders(listings, self._held_since)
+        ordered = {name: current[name] for name in self.servers if name in current}
         self.now = Snapshot(old.version + 1, ordered, self.servers, self._aliases, self.failures, policy or old.policy)
         self._pool.distinguish(ordered)
         for watcher in self._watchers:

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import islice
@@ -19,6 +20,7 @@ from wicket_mcp.schema.headers import MARK, invalid_mark
 from wicket_mcp.telemetry.log import clean
 from wicket_mcp.upstream.era import Greeting
 
+log = logging.getLogger(__name__)
 Ask = Callable[[str, JsonObject], Awaitable[JsonObject]]
 
 MAX_NAME = 256  # characters
@@ -27,6 +29,7 @@ MAX_DEFINITION_BYTES = 512 * 1024
 MAX_LEVELS = 100  # of lists and objects; less than a message may have, so that none is accepted of which a part was cut
 MAX_DESCRIPTION = 16 * 1024  # characters; the longest real one has 9,000
 _FREED = 1000  # entries at a time
+LOGGED_REJECTIONS = 5  # of one listing; `wicket doctor` has them all
 MAX_LISTING_BYTES = 32 * 1024**2  # of all lists of a server together
 
 
@@ -211,6 +214,14 @@ def _unusable(entry: JsonObject) -> str:
 
 def _kind(value: Any) -> str:
     return "missing" if value is None else f"a {type(value).__name__}"
+
+
+def log_rejections(listing: Listing) -> None:
+    """Log the first entries of a listing that were left out or cut."""
+    for entry in listing.rejected[:LOGGED_REJECTIONS]:
+        log.warning("server '%s': '%s': %s", listing.server, entry.name, entry.reason)
+    if (more := len(listing.rejected) - LOGGED_REJECTIONS) > 0:
+        log.warning("server '%s': %d more such entries; see: wicket doctor", listing.server, more)
 
 
 def fingerprint(server: ServerConfig) -> str:

@@ -25,12 +25,12 @@ _UNTOLD: JsonObject = {
 _BESIDE_TOOLS = (("resources", "uri"), ("templates", "uriTemplate"), ("prompts", "name"))
 
 
-def merge(before: Listing | None, listing: Listing, owner: str) -> Listing:
-    """The listing as `owner` has just read it, plus the entries of other accounts that it lacks."""
+def merge(before: Listing | None, listing: Listing, owner: str, began: float) -> Listing:
+    """The listing as `owner` has just read it, from `began` on, plus the entries of other accounts that it lacks."""
     listing = replace(listing, tools=tuple(map(with_variant, listing.tools)))
     own = _entries(listing)
     if before is None:
-        return replace(listing, accounts={owner: own})
+        return replace(listing, accounts={owner: own}, read_at={owner: began})
     others = [(name, share) for name, share in before.accounts.items() if name != owner][-MOST_ACCOUNTS + 1 :]
     accounts = {**dict(others), owner: own}
     others_share = _keep(before, frozenset(entry for _, share in others for entry in share if entry not in own))
@@ -41,12 +41,23 @@ def merge(before: Listing | None, listing: Listing, owner: str) -> Listing:
         templates=listing.templates + others_share.templates,
         prompts=listing.prompts + others_share.prompts,
         accounts=accounts,
+        read_at={**{name: before.read_at.get(name, 0.0) for name, _ in others}, owner: began},
     )
 
 
-def without(listing: Listing, owner: str) -> Listing:
-    """The listing without this account."""
-    return replace(listing, accounts={name: share for name, share in listing.accounts.items() if name != owner})
+def of_present_holders(listings: Mapping[str, Listing], since: Mapping[str, float]) -> dict[str, Listing]:
+    """The listings without accounts that were read before their name had its present holder."""
+    current = {server: _of_present_holders(listing, since) for server, listing in listings.items()}
+    return {server: listing for server, listing in current.items() if listing is not None}
+
+
+def _of_present_holders(listing: Listing, since: Mapping[str, float]) -> Listing | None:
+    """None if no account is left: what nobody has is not what everybody has."""
+    accounts = listing.accounts.items()
+    rest = {owner: share for owner, share in accounts if listing.read_at.get(owner, 0.0) >= since.get(owner, 0.0)}
+    if len(rest) == len(accounts):
+        return listing
+    return replace(_keep(listing, frozenset[str]().union(*rest.values())), accounts=rest) if rest else None
 
 
 def share_of(listing: Listing, owner: str) -> frozenset[str] | None:

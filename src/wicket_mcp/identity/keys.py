@@ -27,6 +27,11 @@ KINDS = ("discovery", "registration", "health", "invocation")
 RESERVED = (LOCAL.name, "gateway", "shared")
 """Reserved names: the owner, Wicket itself, and the owner of the vault's shared secrets."""
 
+OnHolder = Callable[[str, float, bool], None]
+"""Called when a key is met for the first time: its name, since when that is its holder's, and whether another key of
+this name, perhaps another person's, was met before.
+"""
+
 
 class KeysStore(KeyStore, LimitStore, OnboardingStore, VaultStore, Protocol):
     """What is stored about keys: the keys, their buckets, the onboarding steps and the credentials of their holders."""
@@ -40,9 +45,8 @@ class Keys:
         store: KeysStore,
         rates: Mapping[str, int],
         clock: Callable[[], float] = time.time,
-        on_successor: Callable[[str], None] = lambda name: None,
+        on_holder: OnHolder = lambda name, since, successor: None,
     ) -> None:
-        """`on_successor` is called with a name that another key has from now on, perhaps another person's."""
         self._store = store
         self._clock = clock
         self._known: dict[bytes, tuple[StoredKey, Principal]] = {}
@@ -54,7 +58,7 @@ class Keys:
         self._version: int | None = None
         self._holders: dict[str, bytes] = {}
         """The digest of the last key of each name."""
-        self._on_successor = on_successor
+        self._on_holder = on_holder
         self.use(rates)
 
     def use(self, rates: Mapping[str, int]) -> None:
@@ -172,8 +176,8 @@ class Keys:
         if key is None or not self._usable(key):
             return None, None
         if self._holders.get(key.name) != digest:
-            if key.name in self._holders:
-                self._on_successor(key.name)
+            successor = key.name in self._holders  # what the first one had may still be in use here
+            self._on_holder(key.name, self._clock() if successor else key.created_at, successor)
             self._holders[key.name] = digest
         known = key, Principal(key.name, key.scopes, tuple(key.rates.items()))
         if version is not None and version == self._version:
