@@ -5,6 +5,7 @@ on reload. What must continue (connections, the catalogue, caches, watches, runn
 passed from one generation to the next (`app.py`).
 """
 
+import asyncio
 import hashlib
 from collections.abc import Mapping
 from contextlib import suppress
@@ -149,7 +150,9 @@ class Rooms(msgspec.Struct, frozen=True):
         inlined = ""
         dialects = self._dialects(names, principal.profile)
         if "native" in dialects and len(snapshot.listings) == len(servers):
-            inlined = inline_signatures(view)
+            inlined = view.all_signatures
+            if inlined is None:
+                inlined = await asyncio.to_thread(inline_signatures, view)
         words = factory.guide(dialects)
         identity = [
             (server.name, server.description, server.allowed_tools, server.denied_tools, fingerprint(server))

@@ -6,21 +6,24 @@ every prompt, where a changed byte invalidates the whole cache.
 """
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from wicket_mcp.catalog.view import View
 from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.model import Listing, Tool
-from wicket_mcp.schema.signature import brief_signature, display_name, first_sentence, signature
+from wicket_mcp.schema.signature import brief_signature, display_name, first_sentence
 from wicket_mcp.spelling import count_of
 
 INDEX_BUDGET = 300  # characters, about 80 tokens of names: with its sentences the index stays under 150
-INLINE_BUDGET = 9000  # characters of signatures, at most 3,000 tokens
+INLINE_BUDGET = 9500
+"""Bytes of the instructions with all signatures. That is at most 3,000 tokens (o200k), usually 2,300: of 1,966 tools of
+published servers the signatures with the most tokens have 3.17 bytes for each, the usual ones 4.2. A tokenizer would
+know better, but costs more than the rest of the start.
+"""
 MANY_TOOLS = 300
-SIGNATURE = 240  # characters of one signature: names and types of its parameters, without the server's text
-SHOWN_SIGNATURE = 140  # characters of it when shown: without the obvious parts
-INLINE_TOOLS = 150  # larger catalogues never fit
+SIGNATURE_FORMS = (240, 140)
+"""Characters of each signature: the first form in which all of them fit is shown."""
 _NAME = re.compile(r"[\w.\-/:$]{1,64}")
 _LONG_WORD = re.compile(r"[^\s(){}|]{65,}")
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
@@ -79,26 +82,48 @@ def _advice(total: int) -> str:
 
 
 def inline_signatures(view: View) -> str:
-    """For a small catalogue, all signatures, so that no search is needed. Empty for a larger one."""
-    if not 0 < len(view.tools) <= INLINE_TOOLS:
+    """For a small catalogue, all signatures, so that no search is needed. Empty for a larger one.
+
+    Takes up to 30 ms the first time; run it in a thread.
+    """
+    if view.all_signatures is None:
+        view.all_signatures = _all_signatures(view)
+    return view.all_signatures
+
+
+def _all_signatures(view: View) -> str:
+    tools = view.tools
+    shortest = sum(len(tool.key) + len("()\n") for tool in tools)
+    if not tools or shortest > INLINE_BUDGET or not all(_NAME.fullmatch(tool.name) for tool in tools):
         return ""
     described = [_line(config, view, 0, own_words=True) for config in view.servers.values() if config.description]
-    lines: list[str] = []
-    room = INLINE_BUDGET - sum(map(len, described))
-    for tool in view.tools:
-        room -= len(signature(tool, SIGNATURE).partition(" -> ")[0]) + 1
-        if room < 0 or not _NAME.fullmatch(tool.name):
-            return ""
-        lines.append(_show_names(tool))
-    return (
-        f"All {len(lines)} tools; untyped parameters are strings. call_tool calls one without a search, "
-        "run_script several in one step.\n" + "\n".join([*described, *lines])
+    head = (
+        f"All {len(tools)} tools; untyped parameters are strings. call_tool calls one without a search, "
+        "run_script several in one step."
     )
+    forms = (_within_budget([head, *described], tools, form) for form in SIGNATURE_FORMS)
+    return next(filter(None, forms), "")
 
 
-def _show_names(tool: Tool) -> str:
+def _within_budget(lines: list[str], tools: Iterable[Tool], form: int) -> str:
+    """These lines and the signatures of all tools; empty if that is too long."""
+    lines = list(lines)
+    room = INLINE_BUDGET - sum(map(_bytes, lines))
+    for tool in tools:
+        lines.append(_show_names(tool, form))
+        room -= _bytes(lines[-1])
+        if room < 0:
+            return ""
+    return "\n".join(lines)
+
+
+def _bytes(line: str) -> int:
+    return len(line.encode("utf-8", "replace")) + 1
+
+
+def _show_names(tool: Tool, form: int) -> str:
     """The signature, if it consists of names: a sentence of the server, as a value or a parameter, stays outside."""
-    name, line = display_name(tool), brief_signature(tool, SHOWN_SIGNATURE)
+    name, line = display_name(tool), brief_signature(tool, form)
     quoted = _QUOTED.findall(line)
     has_prose = _LONG_WORD.search(line[len(name) :]) or any(_SPACE.search(text) for text in quoted)
     return f"{name}(…)" if has_prose else line

@@ -47,6 +47,8 @@ class View:
         self._listings = narrow(snapshot.listings, shares)
         self._visibility = visibility
         self._spelled: dict[Naming, Mapping[str, Tool]] = {}
+        self.all_signatures: str | None = None
+        """What `instructions.py` shows of all tools; None until somebody asked."""
 
     @property
     def visible(self) -> Callable[[Tool], bool]:
