@@ -3,10 +3,10 @@
 import asyncio
 import json
 import os
-import re
 import shutil
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,10 +50,10 @@ async def run_inspector(folder: Path, address: str, *arguments: str, token: str 
 class Host:
     """The page in which Inspector shows interfaces, connected to one server."""
 
-    def __init__(self, page: Any) -> None:
+    def __init__(self, page: Any, asked: "asyncio.Queue[str]") -> None:
+        """`asked` is what pages want from outside this machine."""
         self.page = page
-        self.asked: list[str] = []
-        """Addresses outside this machine that a page wanted."""
+        self._asked = asked
 
     async def open_app(self, title: str) -> Any:
         """Open an interface; the frame that it runs in, once it says something."""
@@ -68,8 +68,37 @@ class Host:
         await shown.wait_for()
         return frame
 
+    async def until_asked_for(self, site: str) -> None:
+        """Wait until a page asks for something of this site."""
+        while site not in await self._asked.get():
+            pass
+
+    async def connect(self) -> None:
+        """Connect Inspector to its server. It loses a switch that is turned before its page has read everything."""
+        connecting = asyncio.Event()
+
+        def notice(request: Any) -> None:
+            if "/api/mcp/connect" in request.url:
+                connecting.set()
+
+        self.page.on("request", notice)
+        switch = self.page.get_by_role("switch").first
+        for _ in range(4):
+            await switch.press("Space")
+            with suppress(TimeoutError):
+                async with asyncio.timeout(10):
+                    await connecting.wait()
+                return
+        raise AssertionError("MCP Inspector does not connect")
+
     async def close_app(self) -> None:
         await self.page.get_by_role("button", name="Close", exact=True).click()
+
+
+async def refuse(asked: "asyncio.Queue[str]", reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Be a browser's proxy: note what is asked for, and hang up. What a page's policy forbids never comes here."""
+    asked.put_nowait((await reader.readline()).decode())
+    writer.close()
 
 
 @asynccontextmanager
@@ -83,19 +112,19 @@ async def web_host(
     command = [str(node()), str(HOME / "web" / "build" / "index.js"), "--transport", "http", "--server-url", address]
     header = ["--protocol-era", era, "--header", f"Authorization: Bearer {token}"]
     async with serving([*command, *header], environment, r"http://\S+MCP_INSPECTOR_API_TOKEN=\w+") as url:
-        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        try:
-            page = await browser.new_page()
-            host = Host(page)
-
-            async def refuse(route: Any) -> None:
-                host.asked.append(route.request.url)
-                await route.abort()
-
-            await page.route(re.compile(r"^https://"), refuse)
-            await page.goto(url)
-            await page.get_by_role("switch").first.click(force=True)
-            await page.get_by_text("Apps", exact=True).click()
-            yield host
-        finally:
-            await browser.close()
+        asked: asyncio.Queue[str] = asyncio.Queue()
+        async with await asyncio.start_server(partial(refuse, asked), "127.0.0.1", 0) as proxy:
+            port = proxy.sockets[0].getsockname()[1]
+            # Not by the browser's own tools: they miss what a frame in a frame asks for in its first moments.
+            options = ["--no-sandbox", f"--proxy-server=http://127.0.0.1:{port}"]
+            browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=options)
+            try:
+                page = await browser.new_page()
+                page.set_default_timeout(40_000)
+                host = Host(page, asked)
+                await page.goto(url)
+                await host.connect()
+                await page.get_by_text("Apps", exact=True).click()
+                yield host
+            finally:
+                await browser.close()
