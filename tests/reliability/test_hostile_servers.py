@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.conftest import OpenGateway, peer
+from tests.conftest import OpenGateway, peer, replay
+from tests.dialects.seeds import Speaker
 from tests.gateway.serving import raw_client, serve_http
 from tests.gateway.test_faults import echo
 from tests.reliability.callers import Person, person
@@ -283,3 +284,17 @@ async def test_v26_d15_a_flood_is_told_in_the_status(
         [status] = await gateway.verbs.servers(LOCAL)
         assert "floods Wicket with messages" in status.problem
         assert await echo(gateway, "x") == "still here"
+
+
+async def test_a_long_list_that_is_being_indexed_delays_no_search_of_other_servers(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"x": hostile("ManyTools"), "git": replay("git")}) as gateway:
+        await gateway.tools()
+        gateway.catalogue.answer_within(0.0)
+        answer = await gateway.verbs.search("show the commit log")
+        assert answer.hits[0].tool.server == "git"
+        assert answer.gap == "Not searched: x (still being indexed; ask again in a moment)."
+        assert "[Not searched: x" in await Speaker(gateway, "native").text("find_tools", query="show the commit log")
+        await gateway.finder._long.wait()  # pyright: ignore[reportPrivateUsage]
+        answer = await gateway.verbs.search("t4711")
+        assert answer.hits[0].tool.key == "x.t4711"
+        assert answer.gap == ""

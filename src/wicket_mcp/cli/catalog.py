@@ -197,6 +197,8 @@ def search(
     else:
         if not answer.confident and not is_empty:
             note(f"{clean(answer.doubt)}{' The closest:' if answer.hits else ''}")
+        if answer.gap:
+            note(clean(answer.gap))
         for number, hit in enumerate(answer.hits):
             line = rendered(hit.tool, "signature")
             name = line.partition("(")[0]

@@ -142,8 +142,7 @@ def _hits(answer: Answer) -> str:
     if not answer.confident:
         lines.insert(0, f"[{answer.doubt}{' The closest:' if lines else ''}]")
     lines += [f"[{entry.hit.tool.key} would fit, but {entry.reason}]" for entry in answer.withheld]
-    if answer.tool_by_task:
-        lines.append(f"[{answer.tool_by_task}]")
+    lines += [f"[{note}]" for note in (answer.tool_by_task, answer.gap) if note]
     return "\n".join(lines)
 
 

@@ -62,6 +62,8 @@ class Answer(msgspec.Struct, frozen=True):
     """Products that the query names and no hit mentions; all of them if there are no hits."""
     evidence: Evidence = Evidence()
     """What `confidence` was computed from."""
+    unindexed: tuple[str, ...] = ()
+    """Servers that were not searched, because their long lists are still being indexed."""
 
     @property
     def doubt(self) -> str:
@@ -72,6 +74,13 @@ class Answer(msgspec.Struct, frozen=True):
         why = f": {none} mentions {' or '.join(self.unmentioned)}" if self.unmentioned else ""
         near = f" Nearest servers: {', '.join(self.nearest)}." if self.nearest else ""
         return f"No tool clearly fits{why}.{near}"
+
+    @property
+    def gap(self) -> str:
+        """A sentence that names what was not searched; otherwise empty."""
+        if not self.unindexed:
+            return ""
+        return f"Not searched: {', '.join(self.unindexed)} (still being indexed; ask again in a moment)."
 
     @property
     def tool_by_task(self) -> str:

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
+import msgspec
+
 from wicket_mcp.catalog.catalogue import Catalogue
 from wicket_mcp.catalog.snapshot import Snapshot
 from wicket_mcp.catalog.view import View
@@ -27,6 +29,7 @@ from wicket_mcp.lanes import Lane
 from wicket_mcp.model import Listing, Principal, Tool
 from wicket_mcp.search import Answer, Explanation, SearchIndex
 from wicket_mcp.search.learning import Learning
+from wicket_mcp.search.long_listings import LongListings
 from wicket_mcp.search.usage import Usage
 from wicket_mcp.search.user_model import UserModel, find_model
 from wicket_mcp.store.base import ChoiceStore, ListingStore, UsageStore
@@ -73,7 +76,7 @@ class Finder:
         self._tasks = Tasks()
         self._usage = Usage(usage.usage)
         self._learning = Learning(choices, enabled=options.learn)
-        self._model_name = options.model
+        self._model_name: str | None = options.model
         self._model = _open_model(options.model, base_dir)
         # One thread: searches queue instead of competing with the event loop for the interpreter.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="search")
@@ -81,11 +84,12 @@ class Finder:
         # A second thread for the encoder's vectors of new tools: searches work without them until they are ready.
         self._encoding = ThreadPoolExecutor(1, thread_name_prefix="encode")
         self._is_encoding = self._closing = False
+        self._long = LongListings(catalogue)
 
     async def search(
         self, query: str, principal: Principal, *, limit: int, servers: Collection[str] | None = None
     ) -> Answer:
-        snapshot = await self._current(servers, principal)
+        snapshot, unindexed = await self._current(servers, principal)
         view = snapshot.view(principal)
         visible = view.visible
         usage, favourites = await self._usage.counts(principal), self._favourites
@@ -111,7 +115,8 @@ class Finder:
             ),
         )
         self._learning.note_search(query, principal.name, (hit.tool.own_key for hit in answer.hits))
-        return answer
+        seen = tuple(sorted(unindexed.intersection(view.servers if servers is None else servers)))
+        return msgspec.structs.replace(answer, unindexed=seen) if seen else answer
 
     def _present(self, view: View) -> SearchIndex:
         """The index of a view with other names or descriptions of tools; built once for each."""
@@ -147,7 +152,8 @@ class Finder:
             self._indexed = {}
 
     async def finish_indexing(self) -> None:
-        """Wait until the encoder has read all indexed tools, and everything built is stored."""
+        """Wait until all tools are indexed and read by the encoder, and everything built is stored."""
+        await self._long.wait()
         while self._is_encoding:
             await self._tasks.wait()
         await self._tasks.wait()
@@ -156,6 +162,7 @@ class Finder:
         self._closing = True
         await self._usage.close()
         await self._learning.close()
+        await self._long.close()
         await self._tasks.wait()
         await self._tasks.close()
         self._thread.shutdown(wait=False, cancel_futures=True)
@@ -164,18 +171,20 @@ class Finder:
     async def _compute(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
-    async def _current(self, servers: Collection[str] | None, principal: Principal) -> Snapshot:
-        """The snapshot, with the index updated to it."""
+    async def _current(self, servers: Collection[str] | None, principal: Principal) -> tuple[Snapshot, frozenset[str]]:
+        """The snapshot, with the index updated to it, and the servers that are not in the index yet."""
         snapshot = await self._catalogue.complete(servers, principal, patience=self._catalogue.patience)
+        unindexed = await self._long.prepare(snapshot.listings, self._indexed, self._model)
+        listings = {name: listing for name, listing in snapshot.listings.items() if name not in unindexed}
         async with self._lock:
-            if self._indexed != snapshot.listings:
-                self._index = await self._compute(lambda: self._update(snapshot))
-                self._indexed = dict(snapshot.listings)
+            if self._indexed != listings:
+                self._index = await self._compute(lambda: self._update(listings))
+                self._indexed = listings
                 self._store_segments()
                 if not self._is_encoding and await self._compute(self._index.unlearned_listings):
                     self._is_encoding = True
                     self._tasks.start(self._encode(), "encode new tools")
-        return snapshot
+        return snapshot, unindexed
 
     async def _encode(self) -> None:
         """Compute the encoder's vectors of new tools, server by server, while searches continue without them."""
@@ -200,18 +209,17 @@ class Finder:
                 break
         return learned
 
-    def _update(self, snapshot: Snapshot) -> SearchIndex:
+    def _update(self, listings: Mapping[str, Listing]) -> SearchIndex:
+        stored = self._catalogue.segment
         if not self._indexed:
-            stored = self._catalogue.segment
-            parts = {name: (own_listing, stored(own_listing)) for name, own_listing in snapshot.listings.items()}
-            index = SearchIndex.load(parts, model=self._model)
+            index = SearchIndex.load({name: (own, stored(own)) for name, own in listings.items()}, model=self._model)
         else:
             index = self._index
-            for server in self._indexed.keys() - snapshot.listings.keys():
+            for server in self._indexed.keys() - listings.keys():
                 index = index.without(server)
-            for server, listing in snapshot.listings.items():
+            for server, listing in listings.items():
                 if self._indexed.get(server) is not listing:
-                    index = index.with_listing(listing, learned=False)
+                    index = index.with_listing(listing, stored(listing), learned=False)
         waiting = _warm(index).unlearned_listings()
         if sum(len(listing.tools) for listing in waiting) > _FEW_TOOLS:
             return index

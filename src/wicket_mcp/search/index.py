@@ -65,9 +65,10 @@ class SearchIndex:
         """An index from stored segments; one that is missing or outdated is rebuilt at the first search."""
         return cls(parts, model)
 
-    def with_listing(self, listing: Listing, *, learned: bool = True) -> "SearchIndex":
-        """This index with `listing` in place of its server's earlier one; quick without the encoder's vectors."""
-        segment = build_segment(listing, self._model, learned=learned)
+    def with_listing(self, listing: Listing, segment: bytes = b"", *, learned: bool = True) -> "SearchIndex":
+        """This index with `listing` in place of its server's earlier one, and its segment if that was built already;
+        quick without the encoder's vectors."""
+        segment = segment or build_segment(listing, self._model, learned=learned)
         return SearchIndex({**self._parts, listing.server: (listing, segment)}, self._model)
 
     def unlearned_listings(self) -> list[Listing]:
