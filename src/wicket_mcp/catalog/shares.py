@@ -54,10 +54,10 @@ def of_present_holders(listings: Mapping[str, Listing], since: Mapping[str, floa
 def _of_present_holders(listing: Listing, since: Mapping[str, float]) -> Listing | None:
     """None if no account is left: what nobody has is not what everybody has."""
     accounts = listing.accounts.items()
-    rest = {owner: share for owner, share in accounts if listing.read_at.get(owner, 0.0) >= since.get(owner, 0.0)}
-    if len(rest) == len(accounts):
+    present = {owner: share for owner, share in accounts if listing.read_at.get(owner, 0.0) >= since.get(owner, 0.0)}
+    if len(present) == len(accounts):
         return listing
-    return replace(_keep(listing, frozenset[str]().union(*rest.values())), accounts=rest) if rest else None
+    return replace(_keep(listing, frozenset[str]().union(*present.values())), accounts=present) if present else None
 
 
 def share_of(listing: Listing, owner: str) -> frozenset[str] | None:

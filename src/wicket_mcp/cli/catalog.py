@@ -1,6 +1,5 @@
 """The verbs that look: servers, tools, search, describe."""
 
-import asyncio
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -218,6 +217,8 @@ async def _wait_for_servers(catalogue: "Catalogue", principal: "Principal") -> N
     """Wait for servers that were never listed, as the gateway does; but this process ends with its answer, and nobody
     starts the others for the next one, so while nothing is known at all it waits for the first that answers.
     """
+    import asyncio
+
     from wicket_mcp.catalog.failures import FIRST_ANSWER
     from wicket_mcp.tasks import Tasks
 

@@ -205,8 +205,8 @@ class Choice:
         )
 
     def _weigh(self, top: list[int], named: Mentions, telling: int) -> Evidence:
-        there = [product for product in named.products if product not in named.missing_products]
-        meant = [p for p in top if all(self.mentioned(p).mentions(product) for product in there)] if there else top
+        known = [product for product in named.products if product not in named.missing_products]
+        meant = [p for p in top if all(self.mentioned(p).mentions(product) for product in known)] if known else top
         # Learning counts like closeness: this tool has served such a query before.
         closeness = {p: float(self.scores.closeness[p]) + self.learned.get(p, 0.0) for p in meant or top}
         nearest = max(closeness, key=lambda p: closeness[p], default=None)
@@ -217,7 +217,7 @@ class Choice:
             fit=max((float(self.scores.fit[p]) for p in top), default=0.0),
             missing_subjects=named.missing_subjects,
             is_product_missing=bool(named.missing_products),
-            is_product_there=bool(there) and not named.missing_products,
+            is_product_there=bool(known) and not named.missing_products,
             act=0.0 if nearest is None else acts[nearest],
             best_act=max(acts.values(), default=0.0),
             tools=self.size,

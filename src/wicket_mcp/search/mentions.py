@@ -36,13 +36,13 @@ def products(query: str) -> list[str]:
     names = _NAME.findall(query)
     pairs = {" ".join(pair) for pair in pairwise(names) if "_".join(pair).lower() in plain}
     paired = {name for pair in pairs for name in pair.split(" ")}
-    found = [
+    single = [
         name
         for at, name in enumerate(names)
         if (name.lower() in plain or (name in capital and (at > 0 or len(names) == 1))) and name not in paired
     ]
     without_spaces = () if query.isascii() else (name for name in plain if not name.isascii() and name in query)
-    return [*found, *sorted(pairs), *sorted(without_spaces)]
+    return [*single, *sorted(pairs), *sorted(without_spaces)]
 
 
 class Mentioned:
