@@ -176,7 +176,8 @@ class TestResults:
 class TestCalls:
     async def test_a_name_that_is_no_text_costs_no_record(self, store: Store) -> None:
         for name in ("half \ud800 a character", "a\0b", "whole"):
-            store.record_call(replace(call(principal="ann", tool=name), client=name, detail=name))
+            texts = dict.fromkeys(("server", "tool", "method", "client", "detail", "rule"), name)
+            store.record_call(replace(call(principal="ann"), **texts))
         kept = await store.find_calls(AuditQuery(principal="ann"))
         assert {record.tool for record in kept} == {"half ? a character", "a?b", "whole"}
         assert store.lost_records == 0

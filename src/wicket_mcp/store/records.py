@@ -43,8 +43,8 @@ class Batch(msgspec.Struct, frozen=True):
     keys_used: dict[bytes, float] = msgspec.field(default_factory=dict[bytes, float])
 
     def storable(self) -> "Batch":
-        """The batch with names that a database accepts: a client may send half a character as a tool's name."""
-        if _is_plain("".join([text for r in self.calls for text in (r.tool, r.client, r.detail)])):
+        """The batch with texts that a database accepts: a client may send half a character as a tool's name."""
+        if _is_plain("".join([text for record in self.calls for text in _texts(record)])):
             return self
         return Batch([_make_storable(r) for r in self.calls], self.keys_used)
 
@@ -59,12 +59,16 @@ def _is_plain(text: str) -> bool:
     return text.isascii() and "\0" not in text
 
 
+def _texts(record: CallRecord) -> tuple[str, ...]:
+    """Those that a client, a server or a rule can choose."""
+    return record.server, record.tool, record.method, record.client, record.detail, record.rule
+
+
 def _make_storable(record: CallRecord) -> CallRecord:
-    tool, client, detail = (
-        text.encode("utf-8", "replace").decode().replace("\0", "?")
-        for text in (record.tool, record.client, record.detail)
+    server, tool, method, client, detail, rule = (
+        text.encode("utf-8", "replace").decode().replace("\0", "?") for text in _texts(record)
     )
-    return replace(record, tool=tool, client=client, detail=detail)
+    return replace(record, server=server, tool=tool, method=method, client=client, detail=detail, rule=rule)
 
 
 class Recorder:
