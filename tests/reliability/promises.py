@@ -146,9 +146,8 @@ FIGURES = {
     "F25": "100 kills, nothing lost",
     "F27": "256 KiB and more in pieces of 64 KiB; longest piece of a 6 MiB message: 15 ms; with two million records:"
     " 22 ms (`bench/audit.py`). One result of up to 15 MiB or 100,000 blocks, arguments of up to 3.9 MiB, a "
-    "hostile schema, a list of 5,000 tools, a script or a start of a server: 24 ms at most, worst of three 39"
-    " ms; not yet: a server that lists 100,000 tools (160 ms, once for each listing) and the first search "
-    "(126 ms) (`bench/held.py`)",
+    "hostile schema, a server that lists 100,000 tools, the first search, a script or a start of a server: 26 ms"
+    " at most, worst of three 28 ms, on a quiet machine (`bench/held.py`)",
     "F28": "half of the descriptors, 8,192 at most; half of those for one address",
     "F29": "95 % of the memory: 4 requests at once",
     "F30": "8 at a time; 200 servers listed in 2.6 s",

@@ -286,7 +286,8 @@ async def test_v26_d15_a_flood_is_told_in_the_status(
         assert await echo(gateway, "x") == "still here"
 
 
-async def test_a_long_list_that_is_being_indexed_delays_no_search_of_other_servers(open_gateway: OpenGateway) -> None:
+@pytest.mark.promise("F16", "A long list that is being indexed delays no search of other servers' tools.")
+async def test_f16_a_long_list_that_is_being_indexed_delays_no_search_of_others(open_gateway: OpenGateway) -> None:
     async with open_gateway({"x": hostile("ManyTools"), "git": replay("git")}) as gateway:
         await gateway.tools()
         gateway.catalogue.answer_within(0.0)
