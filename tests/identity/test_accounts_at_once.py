@@ -9,7 +9,7 @@ from tests.conftest import OpenGateway
 from tests.identity.test_own_accounts import ANN, BOB, OffersByAccount, ask, own, sign_in
 from wicket_mcp import Gateway
 from wicket_mcp.codec import decode
-from wicket_mcp.model import SCOPES, Principal, as_object
+from wicket_mcp.model import LOCAL, SCOPES, Principal, as_object
 
 
 @dataclass
@@ -133,3 +133,16 @@ async def test_a_listing_under_way_for_a_revoked_key_is_not_its_successors(open_
             remote.allowed.set()
             await renewal
             assert seen(gateway, successor) == []
+
+
+async def test_the_shared_accounts_listing_is_no_users_once_users_have_accounts_of_their_own(
+    open_gateway: OpenGateway,
+) -> None:
+    async with OffersByAccount() as remote:
+        async with open_gateway({"x": {"url": remote.url, "changed": "accept", "added": "accept"}}) as gateway:
+            await sign_in(gateway, remote, LOCAL)
+            await gateway.catalogue.renew("x")
+            assert seen(gateway, BOB) == [f"{LOCAL.name}_report", "whoami"]
+        async with open_gateway({"x": own(remote, changed="accept", added="accept")}) as gateway:
+            await gateway.catalogue.load()
+            assert seen(gateway, BOB) == []

@@ -225,8 +225,8 @@ def log_rejections(listing: Listing) -> None:
 
 
 def fingerprint(server: ServerConfig) -> str:
-    """A hash of what a listing depends on: a changed command or address invalidates the stored listing. Contains no
-    secret.
+    """A hash of what a listing depends on: a changed command or address invalidates the stored listing, as does giving
+    users accounts of their own, because the shared account's listing is none of theirs. Contains no secret.
     """
     identity = [
         server.command,
@@ -236,5 +236,6 @@ def fingerprint(server: ServerConfig) -> str:
         server.transport,
         sorted(server.env),
         sorted(server.headers),
+        *(["user"] if server.credentials == "user" else []),
     ]
     return hashlib.blake2b(encode(identity), digest_size=16).hexdigest()
