@@ -30,12 +30,6 @@ async def count(client: Legacy, replica: Replica) -> int:
     return int(await client.echo(replica, "again", "web"))
 
 
-async def until_ended(server: CountsForSessions, session: str) -> None:
-    async with asyncio.timeout(10):
-        while session not in server.ended:
-            await asyncio.sleep(0)
-
-
 def session_of(server: CountsForSessions) -> str:
     (session,) = server.calls
     return session
@@ -55,7 +49,7 @@ async def test_a_count_goes_on_at_another_replica_and_is_ended_once(postgres: Po
         ]
         assert len(set(numbers)) == len(numbers), "no id is used twice in a session"
         assert await client.end(second) == 200
-        await until_ended(server, session)
+        await server.wait_for_end(session)
     assert server.ended.count(session) == 1
 
 
@@ -70,7 +64,7 @@ async def test_a_replica_that_stops_leaves_the_session_to_the_next(postgres: Pos
         assert await count(client, first) == 3
         assert session not in server.ended
         assert await client.end(first) == 200
-        await until_ended(server, session)
+        await server.wait_for_end(session)
     assert server.ended.count(session) == 1
 
 
@@ -80,7 +74,7 @@ async def test_a_session_is_ended_by_a_replica_that_never_used_it(postgres: Post
         session = session_of(server)
         await first.kill()
         assert await client.end(second) == 200
-        await until_ended(server, session)
+        await server.wait_for_end(session)
     assert server.ended.count(session) == 1
 
 
@@ -92,7 +86,7 @@ async def test_a_session_that_the_server_forgot_meanwhile_is_begun_again(postgre
         assert [await count(client, second) for _ in range(2)] == [1, 2]
         lost, begun = server.calls
         assert await client.end(second) == 200
-        await until_ended(server, begun)
+        await server.wait_for_end(begun)
     assert lost not in server.ended
 
 

@@ -83,11 +83,18 @@ class CountsForSessions(CountingServer):
         super().__init__(host)
         self.calls: Counter[str] = Counter()
         self.ended: list[str] = []
+        self._endings: asyncio.Queue[str] = asyncio.Queue()
+
+    async def wait_for_end(self, session: str) -> None:
+        async with asyncio.timeout(10):
+            while await self._endings.get() != session:
+                pass
 
     async def answer(self, request: Received, writer: asyncio.StreamWriter) -> None:
         if request.verb == "DELETE":
             session = request.headers["mcp-session-id"]
             self.ended.append(session)
+            self._endings.put_nowait(session)
             self.sessions.discard(session)
             send(writer, 200, "", b"")
         else:

@@ -295,7 +295,7 @@ async def test_f16_a_long_list_that_is_being_indexed_delays_no_search_of_others(
         assert answer.hits[0].tool.server == "git"
         assert answer.gap == "Not searched: x (still being indexed; ask again in a moment)."
         assert "[Not searched: x" in await Speaker(gateway, "native").text("find_tools", query="show the commit log")
-        await gateway.finder._long.wait()  # pyright: ignore[reportPrivateUsage]
+        await gateway.finder.finish_indexing()
         answer = await gateway.verbs.search("t4711")
         assert answer.hits[0].tool.key == "x.t4711"
         assert answer.gap == ""

@@ -56,5 +56,5 @@ class Evidence(msgspec.Struct, frozen=True):
     @property
     def confidence(self) -> float:
         """The probability, from 0 to 1, that a hit serves the query."""
-        sum_ = sum(weight * value for weight, value in zip(WEIGHTS, self.inputs, strict=True))
-        return 1 / (1 + exp(-max(-50.0, min(50.0, sum_))))
+        weighed = sum(weight * value for weight, value in zip(WEIGHTS, self.inputs, strict=True))
+        return 1 / (1 + exp(-max(-50.0, min(50.0, weighed))))
