@@ -39,12 +39,10 @@ OUT gets encoder-N.bin for each exit after N layers, in parts: join them, and wr
 
 import argparse
 import math
-import os
-import random
 import sys
 import time
 from collections.abc import Callable
-from multiprocessing import Pool, Queue, get_context
+from multiprocessing import Queue, get_context
 from pathlib import Path
 
 import numpy as np
@@ -53,368 +51,13 @@ import torch.nn.functional as nn
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
 sys.path.insert(0, str(Path(__file__).parent))
-import paraphrases as written
-import synonyms
-import teacher
+from material import Data, cut, prepare_cutting, say, taught, tokenizer
+from packed import pack
+from student import VECTOR, Student, begin_with
 
-from wicket_mcp.search.encoder import Encoder, write_encoder
-from wicket_mcp.search.tokenizer import Tokenizer
-
-START = time.perf_counter()
-LONGEST = 64
-VECTOR = 256
-PREFIXES = (
-    "can you ", "could you please ", "please ", "i need to ", "i want to ", "help me ", "i'd like to ", "how do i ",
-    "how can i ", "is there a way to ", "we need to ", "my boss asked me to ", "i'm trying to ", "let's ", "hey, ",
-    "i was wondering if you could ", "",
-)  # fmt: skip
-JOINTS = (" and ", ". Then ", ". Also, ", ", then ", " and then ", "; ")
-LETTERS = "abcdefghijklmnopqrstuvwxyz"
-_PARTS = ("attend", "mix", "up", "down")
 SHOWN = (0.45, 0.35, 0.2)
 """How often a tool is read with what it does, with more text besides, and by its name alone."""
 Vectors = Callable[[list[str]], torch.Tensor]
-
-
-def say(*parts: object) -> None:
-    sys.stdout.write(f"{time.perf_counter() - START:6.1f} " + " ".join(map(str, parts)) + "\n")
-    sys.stdout.flush()
-
-
-def tokenizer(data: Path) -> tuple[Tokenizer, list[str], np.ndarray]:
-    rows = [line.split("\t") for line in (data / "pieces.tsv").read_text("utf-8").splitlines()]
-    scores = np.array([float(score) for _, score in rows], np.float32)
-    return Tokenizer([piece for piece, _ in rows], scores.tolist()), [piece for piece, _ in rows], scores
-
-
-_TOKENIZER: list[Tokenizer] = []
-
-
-def _ready(data: Path) -> None:
-    _TOKENIZER.append(tokenizer(data)[0])
-
-
-def _numbers(texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    found = [_TOKENIZER[0].encode(text, LONGEST) for text in texts]
-    lengths = np.array([len(ids) for ids in found], np.int16)
-    padded = np.zeros((len(found), LONGEST), np.int32)
-    for row, ids in zip(padded, found, strict=True):
-        row[: len(ids)] = ids
-    return padded, lengths
-
-
-def numbers(texts: list[str], data: Path) -> tuple[np.ndarray, np.ndarray]:
-    parts = [texts[at : at + 5000] for at in range(0, len(texts), 5000)]
-    with Pool(os.cpu_count(), _ready, (data,)) as pool:
-        done = pool.map(_numbers, parts, chunksize=1)
-    return np.concatenate([ids for ids, _ in done]), np.concatenate([lengths for _, lengths in done])
-
-
-def noisy(text: str, seed: random.Random) -> str:
-    """The text as somebody types it in haste."""
-    words = text.split(" ")
-    for _ in range(1 + len(words) // 7):
-        at = seed.randrange(len(words))
-        word = words[at]
-        if len(word) < 4 or not word.isascii():
-            continue
-        place, kind = seed.randrange(1, len(word) - 1), seed.randrange(5)
-        if kind == 0:
-            words[at] = word[:place] + word[place + 1 :]
-        elif kind == 1:
-            words[at] = word[: place - 1] + word[place] + word[place - 1] + word[place + 1 :]
-        elif kind == 2:
-            words[at] = word[:place] + seed.choice(LETTERS) + word[place:]
-        elif kind == 3:
-            words[at] = word[:place] + seed.choice(LETTERS) + word[place + 1 :]
-        else:
-            words[at] = word[:place] + word[place] + word[place:]
-    return " ".join(words)
-
-
-def unshared(request: str, described: str) -> str:
-    """The request without the words that it shares with what it asks for, where enough is left of it."""
-    shared = set(described.lower().split())
-    words = request.split()
-    left = [word for word in words if word.lower() not in shared or len(word) < 4]
-    return " ".join(left) if len(left) < len(words) and sum(len(word) > 3 for word in left) >= 3 else ""
-
-
-def _reword(job: tuple[int, list[str], float]) -> list[str]:
-    number, texts, share = job
-    chance, known = random.Random(f"reword {number}"), synonyms.load()
-    return [synonyms.reword(text, known, chance, share) if len(text) < 240 else "" for text in texts]
-
-
-def reworded(texts: list[str], share: float = 0.75, number: int = 0) -> list[str]:
-    """Each text in other words; empty where it has none that could be replaced."""
-    jobs = [(number + at, texts[at : at + 5000], share) for at in range(0, len(texts), 5000)]
-    with Pool(os.cpu_count()) as pool:
-        return [text for part in pool.map(_reword, jobs, chunksize=1) for text in part]
-
-
-def taught(texts: list[str], folder: Path, device: str) -> torch.Tensor:
-    """The teacher's vectors."""
-    if folder.suffix == ".bin":
-        return remembered(texts, folder, device)
-    from tokenizers import Tokenizer as Teachers  # noqa: PLC0415
-
-    cutter = Teachers.from_file(str(folder / "tokenizer.json"))
-    cutter.no_padding()
-    cutter.enable_truncation(teacher.LONGEST)
-    weights = teacher.load(folder / "teacher.npz", device, torch.float16 if device == "cuda" else torch.float32)
-    lengths = np.zeros(len(texts), np.int32)
-    ids: list[list[int]] = []
-    for at in range(0, len(texts), 100_000):
-        ids.extend(entry.ids for entry in cutter.encode_batch_fast(texts[at : at + 100_000]))
-    lengths[:] = [len(entry) for entry in ids]
-    say("cut for the teacher")
-    order = np.argsort(lengths, kind="stable")
-    found = torch.empty((len(texts), 768), dtype=torch.float16, device=device)
-    at = 0
-    with torch.no_grad():
-        while at < len(order):
-            longest = int(lengths[order[min(at + 64, len(order) - 1)]])
-            count = min(len(order) - at, max(64, 120_000 // max(longest, 8)))
-            rows = order[at : at + count]
-            width = int(lengths[rows[-1]])
-            flat = np.ones((len(rows), width), np.int64)
-            mask = np.zeros((len(rows), width), np.int64)
-            for row, number in enumerate(rows):
-                flat[row, : lengths[number]] = ids[number]
-                mask[row, : lengths[number]] = 1
-            vectors = teacher.encode(weights, torch.from_numpy(flat).to(device), torch.from_numpy(mask).to(device))
-            found[torch.from_numpy(rows).to(device)] = vectors.half()
-            at += count
-    say("taught", len(texts))
-    return found
-
-
-def remembered(texts: list[str], path: Path, device: str) -> torch.Tensor:
-    """The vectors of an earlier encoder: who learns more from itself does not forget what it knew."""
-    file = Encoder(path.read_bytes())
-    state = begin_with(path)
-    student = Student(len(state["embeddings"]), file.width, len(file._layers), file._heads, state["up.0"].shape[1], [])
-    student.load_state_dict(state, strict=False)
-    student.to(device).eval()
-    _TOKENIZER[:] = [file.tokenizer]
-    parts = [texts[at : at + 4096] for at in range(0, len(texts), 4096)]
-    found = []
-    with Pool(os.cpu_count()) as pool, torch.no_grad(), torch.autocast(device, torch.bfloat16):
-        for ids, lengths in pool.imap(_numbers, parts):
-            longest = int(lengths.max())
-            rows = torch.from_numpy(ids[:, :longest]).to(device), torch.from_numpy(lengths.astype(np.int64)).to(device)
-            found.append(student(*rows)[0, :, :VECTOR].half())
-    say("remembered", len(texts))
-    return torch.cat(found)
-
-
-class Student(torch.nn.Module):
-    """A transformer with the norms' gains in its matrices: root-mean-square norms, no biases, squared ReLU.
-
-    Tools go through all layers. A query may leave early, after one of the layers that `exits` names: it is short, and
-    somebody waits for it.
-    """
-
-    def __init__(self, pieces: int, width: int, layers: int, heads: int, inner: int, exits: list[int]) -> None:
-        super().__init__()
-        self.heads = heads
-        self.exits = exits
-        self.embeddings = torch.nn.Parameter(torch.randn(pieces, width) * 0.3)
-        self.positions = torch.nn.Parameter(torch.randn(LONGEST, width) * 0.05)
-
-        def matrix(rows: int, columns: int, scale: float = 1.0) -> torch.nn.Parameter:
-            return torch.nn.Parameter(torch.randn(rows, columns) * scale / math.sqrt(rows))
-
-        deep = 1 / math.sqrt(2 * layers)
-        self.attend = torch.nn.ParameterList([matrix(width, 3 * width) for _ in range(layers)])
-        self.mix = torch.nn.ParameterList([matrix(width, width, deep) for _ in range(layers)])
-        self.up = torch.nn.ParameterList([matrix(width, inner) for _ in range(layers)])
-        self.down = torch.nn.ParameterList([matrix(inner, width, deep) for _ in range(layers)])
-        self.output = matrix(width, VECTOR)
-        self.early = torch.nn.ParameterList([matrix(width, VECTOR) for _ in exits])
-        self.judge = torch.nn.ParameterList([matrix(width, VECTOR) for _ in range(1 + len(exits))])
-        self.slope, self.height = (torch.nn.Parameter(torch.tensor(value)) for value in (20.0, -10.0))
-
-    def forward(self, ids: torch.Tensor, lengths: torch.Tensor, drop: float = 0.0) -> torch.Tensor:
-        count, length = ids.shape
-        width = self.embeddings.shape[1]
-        here = torch.arange(length, device=ids.device)[None] < lengths[:, None]
-        rows = nn.embedding(ids, self.embeddings) + self.positions[:length]
-        rows = nn.dropout(rows, drop, self.training)
-        mask = here[:, None, None, :]
-
-        def finish(output: torch.Tensor, judge: torch.Tensor) -> torch.Tensor:
-            mean = (norm(rows) * here[:, :, None]).sum(1) / lengths[:, None]
-            both = (mean @ output).float(), (mean @ judge).float()
-            return torch.cat([nn.normalize(vectors, dim=1) for vectors in both], 1)
-
-        found: list[torch.Tensor] = []
-        layers = zip(self.attend, self.mix, self.up, self.down, strict=True)
-        for number, (attend, mix, up, down) in enumerate(layers):
-            if number in self.exits:
-                at = self.exits.index(number)
-                found.append(finish(self.early[at], self.judge[1 + at]))
-            query, key, value = (norm(rows) @ attend).view(count, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-            mixed = nn.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-            rows = rows + nn.dropout(mixed.transpose(1, 2).reshape(count, length, width) @ mix, drop, self.training)
-            rows = rows + nn.dropout(nn.relu(norm(rows) @ up).square() @ down, drop, self.training)
-        return torch.stack([finish(self.output, self.judge[0]), *found])
-
-
-def norm(rows: torch.Tensor) -> torch.Tensor:
-    return nn.rms_norm(rows, rows.shape[-1:], None, 1e-6)
-
-
-class Data:
-    """Texts as piece numbers, each with the vector that it should have."""
-
-    def __init__(self, options: argparse.Namespace, device: str) -> None:
-        seed = random.Random(options.seed)
-        data: Path = options.data
-        texts = (data / "texts.txt").read_text("utf-8").split("\n")[:-1]
-        if options.few:
-            texts = texts[: options.few]
-        pairs = [tuple(map(int, row.split("\t"))) for row in (data / "pairs.tsv").read_text().splitlines()]
-        pairs = [(a, b) for a, b in pairs if a < len(texts) and b < len(texts)]
-        pairs = pairs or [(0, 1)]
-        foreign = [row.split("\t") for row in (data / "foreign.tsv").read_text("utf-8").split("\n")[:-1]]
-        foreign = [(code, text, int(at)) for code, text, at in foreign if int(at) < len(texts)]
-        self.tools = written.load(options.paraphrases)
-        unserved = written.unserved(options.paraphrases)
-        base = len(texts)
-        index: dict[str, int] = {}
-        for tool in self.tools:
-            for text in (tool.text, tool.bare, tool.padded, *tool.english):
-                index.setdefault(text, base + len(index))
-        for text in (text for many in unserved.values() for text in many):
-            index.setdefault(text, base + len(index))
-        texts += list(index)
-        requests = sorted({a for a, _ in pairs})
-        dressed: list[tuple[str, int]] = []
-        for at in requests:
-            text = texts[at]
-            if len(text) < 160 and seed.random() < 0.6:
-                said = seed.choice(PREFIXES) + text[:1].lower() + text[1:]
-                dressed.append((said, at))
-        joined = [
-            seed.choice(dressed)[0].rstrip(".") + seed.choice(JOINTS) + texts[seed.choice(requests)]
-            for _ in range(len(dressed) // 4)
-        ]
-        plain = len(texts)
-        texts += [said for said, _ in dressed] + joined
-        pairs_of: dict[int, int] = {at: plain + number for number, (_, at) in enumerate(dressed)}
-        pairs += [(pairs_of[a], b) for a, b in pairs if a in pairs_of]
-        self.plain = len(texts)
-        spoilt = [
-            (noisy(texts[at], seed), at)
-            for at in seed.sample(range(self.plain), self.plain // 4)
-            if len(texts[at]) < 200
-        ]
-        for tool in self.tools:
-            for code, text in tool.foreign:
-                foreign.append((code, text, index[tool.english[0] if tool.english else tool.bare]))
-        parted = [(text, a, b) for a, b in pairs if seed.random() < 0.4 and (text := unshared(texts[a], texts[b]))]
-        students = texts + [text for text, _ in spoilt] + [text for _, text, _ in foreign]
-        sources = [*range(self.plain), *(at for _, at in spoilt), *(at for _, _, at in foreign)]
-        self.foreign = np.arange(self.plain + len(spoilt), len(students))
-        pairs += [(len(students) + number, b) for number, (_, _, b) in enumerate(parted)]
-        students += [text for text, _, _ in parted]
-        sources += [a for _, a, _ in parted]
-        # Texts in other words lie where the teacher has the original, and requests ask for the same.
-        other = reworded(texts)
-        again = reworded(texts, 1.0, 10_000_000)
-        begin = len(students)
-        rows = [(text, at) for many in (other, again) for at, text in enumerate(many) if text]
-        students += [text for text, _ in rows]
-        sources += [at for _, at in rows]
-        self.reworded = np.arange(begin, len(students))
-        where: dict[int, list[int]] = {}
-        for number, (_, at) in enumerate(rows):
-            where.setdefault(at, []).append(begin + number)
-        pairs += [(seed.choice(where[a]), b) for a, b in pairs if a in where]
-        asks = [(tool.text, tool.about, *tool.english) for tool in self.tools]
-        said = [
-            reworded([text for _, *many in asks for text in many], 0.9, 20_000_000 + 1_000_000 * n) for n in range(4)
-        ]
-        extra: dict[str, list[int]] = {}
-        at = 0
-        for tool_text, *many in asks:
-            for _ in many:
-                for text in {variant[at] for variant in said} - {""}:
-                    extra.setdefault(tool_text, []).append(len(students))
-                    students.append(text)
-                    sources.append(index[tool_text])
-                at += 1
-        self.codes = np.array([code for code, _, _ in foreign])
-        ids, self.lengths = numbers(students, data)
-        say(
-            len(texts),
-            "texts",
-            len(spoilt),
-            "spoilt",
-            len(foreign),
-            "foreign",
-            len(pairs),
-            "pairs",
-            len(parted),
-            "without shared words",
-            f"{self.lengths.mean():.1f} pieces",
-        )
-        self.spoilt = np.arange(self.plain, self.plain + len(spoilt))
-        self.vectors = shortened(taught(texts, options.teacher, device))
-        self.sources = torch.tensor(sources, device=device)
-        self.ids = torch.from_numpy(ids).to(device)
-        self.pairs = np.array(pairs, np.int64)
-        self.groups = written.groups(self.tools)
-        # A translation of a written request asks for the same tool.
-        offset = {text: self.plain + len(spoilt) + at for at, (_, text, _) in enumerate(foreign)}
-        self.servers: list[list[tuple[list[int], list[int], list[int]]]] = []
-        for group in self.groups:
-            entries = []
-            for tool in group:
-                asked = [index[text] for text in tool.english] + [offset[text] for _, text in tool.foreign]
-                entries.append(
-                    ([index[tool.text], index[tool.padded], index[tool.bare]], asked, extra.get(tool.text, []))
-                )
-            self.servers.append(entries)
-        self.unserved = [[index[text] for text in unserved.get(group[0].server, ())] for group in self.groups]
-        self.clusters = neighbours(self.vectors[: self.plain], max(8, self.plain // 700))
-        self.siblings = siblings(texts, self.pairs)
-
-
-def shortened(vectors: torch.Tensor) -> torch.Tensor:
-    """A teacher's vectors in as many dimensions as ours: the first principal ones."""
-    if vectors.shape[1] == VECTOR:
-        return vectors
-    sample = vectors[torch.randperm(len(vectors), device=vectors.device)[:200_000]].float()
-    _, basis = torch.linalg.eigh(sample.T @ sample)
-    basis = basis.flip(1)[:, :VECTOR]
-    kept = (sample @ basis).norm(dim=1).mean()
-    say(f"{VECTOR} dimensions keep {kept:.3f} of a vector's length")
-    return torch.cat([nn.normalize(part.float() @ basis, dim=1).half() for part in vectors.split(200_000)])
-
-
-def siblings(texts: list[str], pairs: np.ndarray) -> list[np.ndarray]:
-    """Pairs whose operations are of one server, together: each is a hard negative for the others."""
-    found: dict[str, list[int]] = {}
-    for number, at in enumerate(pairs[:, 1].tolist()):
-        server, colon, _ = texts[at][:48].partition(":")
-        if colon:
-            found.setdefault(server, []).append(number)
-    return [np.array(numbers) for numbers in found.values() if len(numbers) >= 8]
-
-
-def neighbours(vectors: torch.Tensor, count: int) -> list[np.ndarray]:
-    centres = vectors[torch.randperm(len(vectors), device=vectors.device)[:count]].float()
-    owner = torch.zeros(len(vectors), dtype=torch.long, device=vectors.device)
-    for _ in range(5):
-        owner = torch.cat([(part.float() @ centres.T).argmax(1) for part in vectors.split(50_000)])
-        centres = nn.normalize(torch.zeros_like(centres).index_add_(0, owner, vectors.float()), dim=1)
-    order = owner.argsort().cpu().numpy()
-    sizes = torch.bincount(owner, minlength=count).cpu().numpy()
-    say(count, "clusters")
-    return [part for part in np.split(order, np.cumsum(sizes)[:-1]) if len(part) >= 16]
 
 
 def run(student: Student, data: Data, rows: np.ndarray, device: str, drop: float) -> torch.Tensor:
@@ -624,20 +267,6 @@ def train(data: Data, options: argparse.Namespace, pieces: int, device: str) -> 
     return student.eval()
 
 
-def begin_with(path: Path) -> dict[str, torch.Tensor]:
-    """What an earlier run ended with: its state, or its encoder.bin."""
-    if path.suffix != ".bin":
-        return torch.load(path)
-    file = Encoder(path.read_bytes())
-    values, scales = file._embeddings
-    state = {"embeddings": values.astype(np.float32) * scales[:, None], "positions": file._positions}
-    for number, (attend, *rest) in enumerate(file._layers):
-        attend[:, : len(attend)] *= math.sqrt(len(attend) / file._heads)
-        state |= {f"{part}.{number}": rows for part, rows in zip(_PARTS, (attend, *rest), strict=True)}
-    state |= {"output": file._output, "early.0": file._leave}
-    return {name: torch.from_numpy(rows) for name, rows in state.items()}
-
-
 def feed(sampler: Sampler, options: argparse.Namespace) -> "Queue[tuple[np.ndarray, ...]]":
     """Batches from a process of their own, in an order that the seed fixes."""
     context = get_context("fork")
@@ -652,14 +281,13 @@ def feed(sampler: Sampler, options: argparse.Namespace) -> "Queue[tuple[np.ndarr
 
 
 def check(student: Student, options: argparse.Namespace, device: str) -> None:
-    if not _TOKENIZER:
-        _ready(options.data)
+    prepare_cutting(options.data)
     student.eval()
 
     def vectors(texts: list[str]) -> torch.Tensor:
         parts = []
         for at in range(0, len(texts), 1024):
-            ids, lengths = _numbers(texts[at : at + 1024])
+            ids, lengths = cut(texts[at : at + 1024])
             with torch.no_grad(), torch.autocast(device, torch.bfloat16):
                 rows = torch.from_numpy(ids).to(device), torch.from_numpy(lengths.astype(np.int64)).to(device)
                 parts.append(student(*rows))
@@ -718,11 +346,9 @@ def main() -> None:
         check(student, options, device)
     options.out.mkdir(parents=True, exist_ok=True)
     state = {name: value.float().cpu().numpy() for name, value in student.state_dict().items()}
-    layers = [[state[f"{part}.{n}"] for part in _PARTS] for n in range(options.layers)]
-    rows = (state["embeddings"], state["positions"], layers, state["output"])
     exits = [(after, state[f"early.{number}"]) for number, after in enumerate(options.exits)]
     for after, leave in exits or [(options.layers, state["output"])]:
-        file = write_encoder(pieces, scores, *rows, (after, leave), options.heads)
+        file = pack(pieces, scores, state, options.heads, after, leave)
         for at in range(0, len(file), 12_000_000):
             (options.out / f"encoder-{after}.bin.{at // 12_000_000}").write_bytes(file[at : at + 12_000_000])
     say("wrote", len(file), "bytes")
