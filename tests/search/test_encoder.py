@@ -10,9 +10,10 @@ from wicket_mcp import Gateway
 from wicket_mcp.model import Listing, Tool
 from wicket_mcp.search import SearchIndex, build_segment
 from wicket_mcp.search import encoder as encoder_module
-from wicket_mcp.search.encoder import PACKAGED, multiply, packaged_encoder, read_encoder
+from wicket_mcp.search.encoder import PACKAGED, packaged_encoder, read_encoder
 from wicket_mcp.search.numeric import np
 from wicket_mcp.search.segment import NoModel, Segment
+from wicket_mcp.search.transformer import multiply
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
