@@ -2,45 +2,110 @@
 
 python -m retrieval.calibrate       (in bench/, with PYTHONPATH=../src)
 
-A logistic regression in which every size of catalogue, and servable and unservable queries, weigh the same. The
-intercept is then set so that WRONGLY percent of the servable queries of the tuned half are declined.
+Logistic regressions in which every size of catalogue, and servable and unservable queries, weigh the same: one of what
+is seen at first look, and one of what the judge adds, for the answers that the first leaves in doubt. Intercept and the
+weight of the catalogue's size are then set so that WRONGLY percent of the servable queries of every size are declined.
 """
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from retrieval.declining import SIZES, WRONGLY, cases
 from retrieval.sets import Labelled, catalogue
 from wicket_mcp.search import SearchIndex, build_segment
+from wicket_mcp.search.confidence import DOUBT, Evidence
 from wicket_mcp.search.numeric import np
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Values = NDArray[np.float64]
+    Flags = NDArray[np.bool_]
+
 _ROUNDS = 100
+_SIZE = -4  # the input that is the logarithm of the number of tools
 
 
 def main() -> None:
-    rows: list[tuple[float, ...]] = []
-    groups: list[int] = []
+    seen: list[Evidence] = []
+    sizes: list[int] = []
+    serves: list[bool] = []
     listings = Labelled("catalogue", "dev", list(catalogue()), []).listings()
     segments = {listing.server: build_segment(listing) for listing in listings}
     for case in cases(listings, "dev"):
         index = SearchIndex.load({one.server: (one, segments[one.server]) for one in case.listings})
         for served, queries in ((True, case.servable), (False, case.unservable)):
             for query in queries:
-                rows.append(index.search(query.text).evidence.inputs)
-                groups.append(2 * list(SIZES).index(case.size) + served)
-    features, group = np.array(rows, float), np.array(groups)
-    wanted = (group % 2).astype(float)
+                answer = index.search(query.text)
+                hits = [hit.tool for hit in answer.hits]
+                judged = answer.evidence.judged or tuple(index.judge(query.text, hits) if hits else ())
+                seen.append(replace(answer.evidence, judged=judged))
+                sizes.append(case.size)
+                serves.append(served)
+    size, served = np.array(sizes), np.array(serves)
+    plain = np.array([evidence.inputs for evidence in seen], float)
+    judged = np.array([evidence.judged_inputs for evidence in seen], float)
+    everywhere = np.ones(len(seen), bool)
+    first = _level(_fit(plain, served, size, everywhere), plain, served, size, everywhere)
+    odds = plain @ first
+    doubtful = (odds > DOUBT[0]) & (odds < DOUBT[1])
+    second = _level(_fit(judged, served, size, doubtful), judged, served, size, doubtful, odds)
+    print(f"WEIGHTS = {_list(first)}\nJUDGED = {_list(second)}")
+    decided = np.where(doubtful, judged @ second, odds)
+    for each in SIZES:
+        of_size = size == each
+        wrongly, rightly = (100 * (decided[of_size & (served == truth)] < 0).mean() for truth in (True, False))
+        print(
+            f"{each:5} tools: {100 * doubtful[of_size].mean():.0f} % in doubt; declines {wrongly:.1f} % of the "
+            f"servable and {rightly:.1f} % of the others"
+        )
+
+
+def _fit(inputs: "Values", served: "Flags", size: "NDArray[np.int64]", rows: "Flags") -> "Values":
+    """The weights, by Newton's method over standardised inputs; the last input is one."""
+    chosen, truth = inputs[rows], served[rows].astype(float)
+    group = 2 * np.searchsorted(list(SIZES), size[rows]) + served[rows]
     weight = 1 / np.bincount(group)[group]
-    found = np.zeros(features.shape[1])
-    for _ in range(_ROUNDS):  # Newton's method
-        guess = 1 / (1 + np.exp(-features @ found))
-        slope = features.T @ (weight * (wanted - guess)) - 1e-4 * found
-        curve = (features * (weight * guess * (1 - guess))[:, None]).T @ features + 1e-4 * np.eye(len(found))
+    mean: Values = chosen.mean(0)
+    spread: Values = chosen.std(0) + 1e-9
+    mean[-1], spread[-1] = 0, 1
+    standard = (chosen - mean) / spread
+    found = np.zeros(chosen.shape[1])
+    for _ in range(_ROUNDS):
+        guess = 1 / (1 + np.exp(-np.clip(standard @ found, -30, 30)))
+        slope = standard.T @ (weight * (truth - guess)) - 1e-4 * found
+        curve = (standard * (weight * guess * (1 - guess))[:, None]).T @ standard + 1e-4 * np.eye(len(found))
         found = found + np.linalg.solve(curve, slope)
-    evidence = features @ found
-    for share in (WRONGLY, 5.0, 8.0):
-        shift = float(np.quantile(evidence[wanted == 1], share / 100))
-        declined = [float((evidence[(group == 2 * at)] < shift).mean()) for at in range(len(SIZES))]
-        numbers = ", ".join(f"{value:.2f}" for value in (*found[:-1], found[-1] - shift))
-        print(f"WEIGHTS = ({numbers})")
-        print(f"    declines {share} % of the servable and {', '.join(f'{x:.0%}' for x in declined)} of the others")
+    weights = found / spread
+    weights[-1] = found[-1] - (found[:-1] * mean[:-1] / spread[:-1]).sum()
+    return weights
+
+
+def _level(
+    weights: "Values",
+    inputs: "Values",
+    served: "Flags",
+    size: "NDArray[np.int64]",
+    rows: "Flags",
+    odds: "Values | None" = None,
+) -> "Values":
+    """The weights with another intercept and another weight of the size: those that decline the same share everywhere.
+    Outside of `rows` the `odds` decide."""
+    evidence = inputs @ weights
+    if odds is not None:
+        evidence = np.where(rows, evidence, np.where(odds < 0, -1e3, 1e3))
+    of_size = [(size == each) & served for each in SIZES]
+    limits = [float(np.quantile(evidence[one], WRONGLY / 100)) for one in of_size]
+    slope, height = np.polyfit([float(inputs[one, _SIZE].mean()) for one in of_size], limits, 1)
+    moved = weights.copy()
+    moved[_SIZE] -= slope
+    moved[-1] -= height
+    return moved
+
+
+def _list(weights: "Values") -> str:
+    return f"({', '.join(f'{value:.2f}' for value in weights)})"
 
 
 if __name__ == "__main__":

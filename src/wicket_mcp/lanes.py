@@ -6,10 +6,8 @@ at once. Used for work that is linear in the catalogue, a result or a script; kn
 """
 
 import asyncio
-import select
-import time
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Executor
 from types import TracebackType
 from typing import TypeVar
@@ -17,21 +15,6 @@ from typing import TypeVar
 from wicket_mcp.errors import Overloaded
 
 T = TypeVar("T")
-_WORK, _REST = 0.01, 0.001  # seconds
-
-
-def rest_between(items: Iterable[T]) -> Iterator[T]:
-    """The items, with a millisecond's rest after each ten of work: for long loops in a thread.
-
-    A thread that often leaves the interpreter for a moment, as with each call of re2, hashlib or numpy, takes it back
-    before the event loop has woken up, and can keep it waiting for a tenth of a second.
-    """
-    since = time.monotonic()
-    for item in items:
-        yield item
-        if time.monotonic() - since > _WORK:
-            select.select((), (), (), _REST)  # unlike time.sleep, it does not depend on the clock's good sense
-            since = time.monotonic()
 
 
 class Lane:

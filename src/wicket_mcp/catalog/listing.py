@@ -13,9 +13,9 @@ from wicket_mcp.catalog.list_fields import MAX_BYTES, Pages, exceeds, unknown_fi
 from wicket_mcp.codec import encode, is_deep, weighs_over
 from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.errors import METHOD_NOT_FOUND, Refused
-from wicket_mcp.lanes import rest_between
 from wicket_mcp.large_json import encode_off_loop
 from wicket_mcp.model import JsonObject, Listing, Rejected, Tool, as_list, as_object, as_seconds
+from wicket_mcp.pauses import rest_between
 from wicket_mcp.schema.headers import MARK, invalid_mark
 from wicket_mcp.telemetry.log import clean
 from wicket_mcp.upstream.era import Greeting

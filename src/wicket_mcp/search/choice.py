@@ -6,11 +6,13 @@ gives the same order.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import log1p
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from wicket_mcp.model import Hit, Tool
 from wicket_mcp.search.answer import Answer, Part, Withheld
@@ -79,6 +81,8 @@ class Choice:
     """Tools that could be shown."""
     mentioned: Callable[[int], Mentioned]
     """What the tool at a position mentions."""
+    judge: Callable[[Sequence[int]], Sequence[float]]
+    """For tools at these positions: positive if they rather do what is asked, negative if not. Takes milliseconds."""
 
     def answer(self, limit: int) -> Answer:
         fit = self.scores.fit
@@ -189,6 +193,8 @@ class Choice:
         named = mentions(self.query, lambda: [self.mentioned(position) for position in top])
         telling = [word for word in words(self.query) if word not in STOP]
         evidence = self._weigh(top, named, len(telling))
+        if top and evidence.is_in_doubt:
+            evidence = replace(evidence, judged=tuple(self.judge(top)))
         sure = evidence.confidence if hits and self._is_readable(telling, top) else 0.0
         confident = sure >= SURE
         nearest = () if confident else tuple(dict.fromkeys(hit.tool.server for hit in hits))[:3]

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wicket_mcp.lanes import rest_between
+from wicket_mcp.pauses import rest_between
 from wicket_mcp.search.tokenizer import Tokenizer
 from wicket_mcp.search.transformer import Shrunk, normalise, shrink, transform
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from wicket_mcp.search.transformer import Layer
 
-DIGEST = "e7e5e8f49e70509ca8223855c34580b5eab352c33f54659c621191c0aa93aa38"
+DIGEST = "41135da274485e922eb0fcfb59d8cc9e84e707bf7dddecaf7cd3d0db9c4044b1"
 LONGEST = 64
 """Word pieces of a text that are read."""
 _HEAD = struct.Struct("<8s9I")

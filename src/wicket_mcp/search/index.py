@@ -7,7 +7,7 @@ search, so that a process that never searches never imports numpy. `search` filt
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from wicket_mcp.model import Listing, Tool
 from wicket_mcp.schema.descriptions import deprecation
 from wicket_mcp.search.answer import Answer, Explanation
 from wicket_mcp.search.features import number
+from wicket_mcp.search.fields import tool_text
 from wicket_mcp.search.glossary import to_english
 from wicket_mcp.search.intent import (
     CONTRARY,
@@ -198,8 +199,32 @@ class SearchIndex:
         if servers is not None:
             size = min(size, sum(len(self._positions[server]) for server in servers if server in self._positions))
         limits = servers, visible, trouble
-        choice = Choice(query, self._tools, scores, added, learned, *limits, gains, positions, size, self._mentioned)
+        reading = self._mentioned, partial(self._judge, original)
+        choice = Choice(query, self._tools, scores, added, learned, *limits, gains, positions, size, *reading)
         return choice.answer(limit)
+
+    def judge(self, query: str, tools: Iterable[Tool]) -> list[float]:
+        """What the judge says of tools, asked or not: a search asks it only if in doubt."""
+        return self._judge(self._read(query)[0], [self._places[tool.key] for tool in tools])
+
+    def _judge(self, query: str, positions: Sequence[int]) -> list[float]:
+        """For each tool, by reading it beside the query: positive if it rather does what is asked, negative if not."""
+        from wicket_mcp.search.judge import packaged_judge  # noqa: PLC0415  (imports numpy)
+
+        judge = packaged_judge()
+        return judge.weigh(judge.read_request(query), [self._reading(position) for position in positions]).tolist()
+
+    def _reading(self, position: int) -> "NDArray[np.int8]":
+        """What the judge read of the tool at a position when it was indexed; if it has not yet, it does so now."""
+        from wicket_mcp.search.judge import packaged_judge  # noqa: PLC0415  (imports numpy)
+
+        server = self._tools[position].server
+        segment, place = self._segments[server], position - self._positions[server].start
+        if len(segment.pieces):
+            end = int(segment.pieces[: place + 1].sum(dtype="int64"))
+            return segment.readings[end - int(segment.pieces[place]) : end]
+        listing = self._parts[server][0]
+        return packaged_judge().read_tool(tool_text(listing.tools[place], listing).meaning)
 
     def _weigh_intent(self, query: str, scores: "Scores") -> "Scores":
         """The scores, lower for tools that do the contrary of what the query or each of its errands wants."""

@@ -2,7 +2,8 @@
 
 A segment contains everything expensive to compute for a listing (features with weights, vectors), depends only on that
 listing, and is versioned: `Segment.read` rejects bytes of another version of this code, another table or another model,
-and they are rebuilt. The model's vectors are the last part, and may be added later.
+and they are rebuilt. What the networks read of the tools, the model's vectors and the judge's rows, is the last part,
+and may be added later.
 """
 
 import struct
@@ -13,8 +14,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from wicket_mcp.lanes import rest_between
 from wicket_mcp.model import Listing
+from wicket_mcp.pauses import rest_between
 from wicket_mcp.search.encoder import PACKAGED
 from wicket_mcp.search.features import Features
 from wicket_mcp.search.fields import ToolText, tool_text
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-VERSION = 6
+VERSION = 7
 FIELDS: dict[str, float] = {
     "server": 1.2,
     "name": 2.0,
@@ -98,22 +99,28 @@ def build_segment(listing: Listing, model: Model | None = None, *, learned: bool
 
 
 def learn_segment(plain: bytes, listing: Listing, model: Model | None = None) -> bytes:
-    """Adds the model's vectors to a segment that was built without them. Pure CPU, several milliseconds per tool."""
+    """Adds what the networks read to a segment that was built without it. Pure CPU, several milliseconds per tool."""
+    from wicket_mcp.search.judge import packaged_judge  # noqa: PLC0415  (imports numpy)
     from wicket_mcp.search.numeric import np  # noqa: PLC0415  (as above)
 
     model = model or PACKAGED
     texts = [tool_text(tool, listing).meaning for tool in listing.tools]
     if not texts or not model.width:
         return plain
-    learned = model.encode(texts)
+    learned = np.rint(model.encode(texts) * _SCALE).astype(np.int8)
+    readings = packaged_judge().read_tools(texts)
+    pieces = np.array([len(rows) for rows in readings], np.uint8)
     magic, version, _, _, *counts = _HEAD.unpack_from(plain)
     head = _HEAD.pack(magic, version, model.width, _checksum(model), *counts)
-    return b"".join((head, plain[_HEAD.size :], np.rint(learned * _SCALE).astype(np.int8).tobytes()))
+    parts = (learned, pieces, *readings)
+    return b"".join((head, plain[_HEAD.size :], *(part.tobytes() for part in parts)))
 
 
 def _checksum(model: Model) -> int:
-    """Identifies what the vectors of a segment were made with."""
-    return packaged_table().checksum ^ model.checksum
+    """Identifies what read the tools of a segment."""
+    from wicket_mcp.search.judge import CHECKSUM  # noqa: PLC0415  (imports numpy)
+
+    return packaged_table().checksum ^ model.checksum ^ CHECKSUM
 
 
 class NoModel:
@@ -158,6 +165,10 @@ class Segment(msgspec.Struct, frozen=True):
     meanings: "NDArray[np.int8]"
     learned: "NDArray[np.int8]"
     """The model's vectors; rows of width zero if they are not computed yet."""
+    pieces: "NDArray[np.uint8]"
+    """How many rows the judge has of each tool; empty if it has read none yet."""
+    readings: "NDArray[np.int8]"
+    """What the judge read, tool after tool."""
 
     @property
     def is_learned(self) -> bool:
@@ -167,6 +178,7 @@ class Segment(msgspec.Struct, frozen=True):
     @classmethod
     def read(cls, data: bytes, tools: int, model: Model | None = None) -> "Segment | None":
         """The segment in `data`, or None if it was not made by this code, table and model for these tools."""
+        from wicket_mcp.search.judge import WIDTH  # noqa: PLC0415  (imports numpy)
         from wicket_mcp.search.numeric import np  # noqa: PLC0415  (as above)
 
         if len(data) < _HEAD.size:
@@ -180,13 +192,18 @@ class Segment(msgspec.Struct, frozen=True):
             return None
         small = np.dtype(_small(count))
         kinds = (("<u4", features), (small, features), (small, postings), ("<f2", postings))
-        kinds += ((np.int8, count * table.width), (np.int8, count * width))
+        kinds += ((np.int8, count * table.width), (np.int8, count * width), (np.uint8, count if width else 0))
         sizes = [np.dtype(kind).itemsize * length for kind, length in kinds]
-        if len(data) != _HEAD.size + sum(sizes):
+        end = _HEAD.size + sum(sizes)
+        if len(data) < end:
             return None
         starts = accumulate(sizes, initial=_HEAD.size)
-        numbers, spans, owners, weights, meanings, learned = (
+        numbers, spans, owners, weights, meanings, learned, pieces = (
             np.frombuffer(data, kind, length, at) for (kind, length), at in zip(kinds, starts, strict=False)
         )
+        rows = int(pieces.sum(dtype=np.int64))
+        if len(data) != end + rows * WIDTH:
+            return None
         meanings, learned = meanings.reshape(count, table.width), learned.reshape(count, width)
-        return cls(numbers, spans, owners, weights, meanings, learned)
+        readings = np.frombuffer(data, np.int8, rows * WIDTH, end).reshape(rows, WIDTH)
+        return cls(numbers, spans, owners, weights, meanings, learned, pieces, readings)

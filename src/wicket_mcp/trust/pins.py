@@ -24,8 +24,8 @@ from msgspec.structs import replace
 from wicket_mcp.codec import canonical, decode, encode, pretty
 from wicket_mcp.config.model.server import Change, ServerConfig
 from wicket_mcp.errors import Internal
-from wicket_mcp.lanes import rest_between
 from wicket_mcp.model import JsonObject, Listing, Tool, as_object, as_text
+from wicket_mcp.pauses import rest_between
 from wicket_mcp.store.base import PinStore
 from wicket_mcp.store.model import PINS_OF_NAME, PINS_OF_SERVER, StoredPin
 from wicket_mcp.telemetry.log import escape

@@ -1,0 +1,277 @@
+"""Train the judge: which of a request and a tool belong together, read side by side.
+
+    python tools/encoder/judge.py --encoder encoder.bin --data DATA --paraphrases tools/encoder/paraphrases/*.txt \\
+        --corpus 0.5 --seconds 225 --out FIRST
+    python tools/encoder/judge.py … --begin FIRST --seconds 258 --drop 0.12 --seed 3 --out SECOND
+    python tools/encoder/judge.py … --begin SECOND --often tools/encoder/paraphrases/4[1-4]*.txt --rate 2e-4 …
+    python tools/encoder/judge.py --encoder encoder.bin --begin THIRD --pack judge.bin
+
+It begins with the encoder's first layers and keeps its word pieces as they are. A request is set beside the tool it
+asks for, the siblings that the encoder finds nearest, and near tools of other servers that are not nearly the same; a
+request that nothing serves, beside its server's nearest tools. What is learnt is whether each pair fits, and which of
+the tools, or none. DATA as for `train.py`. Needs torch; minutes on one H200. The packaged file was made so, in 900,
+5,900 and then some hundred steps, the last on a CPU, with paraphrases 01 to 44 (the first two runs without 41 to 44).
+"""
+
+import argparse
+import math
+import random
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as nn
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
+sys.path.insert(0, str(Path(__file__).parent))
+from material import say
+from packed import PARTS, unpack
+from pairs import Server, Texts, read_corpus, read_written
+from student import Student, norm
+
+from wicket_mcp.search.encoder import Encoder
+from wicket_mcp.search.judge import LONGEST_REQUEST, WIDTH, write_judge
+
+ALONE, BOTH, HEADS = 3, 3, 4
+"""Layers for each text alone and for both together; heads of attention."""
+SIBLINGS, OTHERS = 4, 3
+"""Wrong tools beside each request: of its server, and of others."""
+SHOWN = (0.45, 0.4, 0.15)
+"""How often a tool is read with what it does, with more text besides, and by its name alone."""
+SAME = 0.75
+"""The cosine from which a tool of another server counts as nearly the same."""
+
+
+class Judge(torch.nn.Module):
+    def __init__(self, begin: dict[str, torch.Tensor]) -> None:
+        super().__init__()
+        self.embeddings = begin["embeddings"]
+        width = self.embeddings.shape[1]
+
+        def matrix(rows: int, columns: int, scale: float = 1.0) -> torch.nn.Parameter:
+            return torch.nn.Parameter(torch.randn(rows, columns) * scale / math.sqrt(rows))
+
+        def listed(many: list[torch.nn.Parameter]) -> torch.nn.ParameterList:
+            return torch.nn.ParameterList(many)
+
+        deep = 1 / math.sqrt(2 * BOTH)
+        copied = [begin[f"{part}.{layer}"].clone() for layer in range(ALONE) for part in PARTS]
+        self.positions = torch.nn.Parameter(begin["positions"].clone())
+        self.alone = listed([torch.nn.Parameter(rows) for rows in copied])
+        self.request, self.tool = matrix(width, WIDTH), matrix(width, WIDTH)
+        shapes = ((2 * WIDTH, 1.0), (3 * WIDTH, 1.0), (WIDTH, deep), (3 * WIDTH, 1.0))
+        self.both = listed(
+            [
+                one
+                for _ in range(BOTH)
+                for one in (*(matrix(WIDTH, *shape) for shape in shapes), matrix(3 * WIDTH, WIDTH, deep))
+            ]
+        )
+        self.hidden = matrix(2 * WIDTH, WIDTH)
+        self.last = torch.nn.Parameter(torch.zeros(WIDTH))
+        self.bias = torch.nn.Parameter(torch.tensor(-2.0))
+
+    def read(self, ids: torch.Tensor, lengths: torch.Tensor, longest: int, drop: float) -> tuple[torch.Tensor, ...]:
+        """Rows of each text alone, and where it has any."""
+        lengths = lengths.clamp(max=longest)
+        size = int(lengths.max())
+        here = torch.arange(size, device=ids.device)[None] < lengths[:, None]
+        rows = self.embeddings[ids[:, :size].long()] + self.positions[:size]
+        rows = nn.dropout(rows, drop / 2, self.training)
+        for attend, mix, up, down in zip(*(list(self.alone)[part::4] for part in range(4)), strict=True):
+            query, key, value = by_head(norm(rows) @ attend, 3)
+            mixed = attention(query, key, value, here)
+            rows = rows + nn.dropout(mixed @ mix, drop, self.training)
+            rows = rows + nn.dropout(nn.relu(norm(rows) @ up).square() @ down, drop, self.training)
+        return norm(rows), here
+
+    def weigh(
+        self, asked: torch.Tensor, of_asked: torch.Tensor, told: torch.Tensor, of_told: torch.Tensor, drop: float
+    ) -> torch.Tensor:
+        """A number for each pair: positive if the tool rather does what is asked."""
+        here = torch.cat([of_asked, of_told], 1)
+        rows, beside = asked, norm(told)
+        for keys, attend, mix, up, down in zip(*(list(self.both)[part::5] for part in range(5)), strict=True):
+            query, *own = by_head(norm(rows) @ attend, 3)
+            key, value = (torch.cat(both, 2) for both in zip(own, by_head(beside @ keys, 2), strict=True))
+            rows = rows + nn.dropout(attention(query, key, value, here) @ mix, drop, self.training)
+            rows = rows + nn.dropout(nn.relu(norm(rows) @ up).square() @ down, drop, self.training)
+        rows = norm(rows)
+        mean = (rows * of_asked[..., None]).sum(1) / of_asked.sum(1, keepdim=True)
+        most = rows.masked_fill(~of_asked[..., None], -9).amax(1)
+        return (nn.relu(torch.cat([mean, most], 1) @ self.hidden) @ self.last + self.bias).float()
+
+
+def by_head(rows: torch.Tensor, kinds: int) -> torch.Tensor:
+    count, length, width = rows.shape
+    return rows.view(count, length, kinds, HEADS, width // kinds // HEADS).permute(2, 0, 3, 1, 4)
+
+
+def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, here: torch.Tensor) -> torch.Tensor:
+    """Written out: the fused kernels prepare themselves anew for every size of batch, which takes ten times as long."""
+    hidden = torch.where(here, 0.0, -1e4)[:, None, None].to(query.dtype)
+    share = (query @ key.transpose(-1, -2) * query.shape[-1] ** -0.5 + hidden).softmax(-1, dtype=torch.float32)
+    mixed = share.to(value.dtype) @ value
+    return mixed.transpose(1, 2).flatten(2)
+
+
+class Material:
+    """Servers as arrays on the device, and the encoder's vectors of all texts."""
+
+    def __init__(self, options: argparse.Namespace, state: dict[str, torch.Tensor], device: str) -> None:
+        chance, texts = random.Random(options.seed), Texts()
+        often = read_written(sorted(options.often), texts, chance)
+        plain = sorted(set(options.paraphrases) - set(options.often))
+        self.kinds: list[list[Server]] = [read_written(plain, texts, chance), often]
+        self.kinds.append(read_corpus(options.data, texts, chance) if options.corpus else [])
+        ids, lengths = texts.cut(options.data)
+        self.ids = torch.from_numpy(ids.astype(np.int32)).to(device)
+        self.lengths = torch.from_numpy(lengths.astype(np.int64)).to(device)
+        student = Student(len(state["embeddings"]), 256, options.layers, HEADS, state["up.0"].shape[1], [options.early])
+        student.load_state_dict(state, strict=False)
+        student.to(device).eval()
+        found: list[torch.Tensor] = []
+        with torch.no_grad(), torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
+            for at in range(0, len(ids), 4096):
+                size = self.lengths[at : at + 4096]
+                found.append(student(self.ids[at : at + 4096, : int(size.max())].long(), size)[..., :256].half())
+        self.as_tools, self.as_requests = torch.cat(found, 1)
+        say(*(len(kind) for kind in self.kinds), "servers", len(ids), "texts")
+
+    def batch(self, chance: np.random.Generator, size: int, kind: list[Server]) -> tuple[torch.Tensor, ...]:
+        """Texts of tools, their servers; texts of requests, the place of what they ask for or -1, their servers."""
+        rows: list[list[int]] = [[], [], [], [], []]
+        tools, owners, requests, wanted, askers = rows
+        for number in iter(range(1 << 30)):
+            if len(requests) >= size:
+                break
+            server = kind[int(chance.integers(len(kind)))]
+            if not server.requests:
+                continue
+            picked = chance.permutation(len(server.requests))[:14]
+            requests += [server.requests[at][0] for at in picked]
+            wanted += [len(tools) + server.requests[at][1] for at in picked]
+            missing = chance.permutation(len(server.unserved))[:6]
+            requests += [server.unserved[at] for at in missing]
+            wanted += [-1] * len(missing)
+            askers += [number] * (len(picked) + len(missing))
+            tools += [texts[chance.choice(3, p=SHOWN)] for texts in server.tools]
+            owners += [number] * len(server.tools)
+        return tuple(torch.tensor(one, device=self.ids.device) for one in rows)
+
+
+def compare(judge: Judge, material: Material, batch: tuple[torch.Tensor, ...], drop: float) -> tuple[torch.Tensor, ...]:
+    """How far it is from telling which pairs fit, from choosing the right tool or none, and how often it chooses so."""
+    tools, owners, requests, wanted, askers = batch
+    device = tools.device
+    with torch.no_grad():
+        of_tools, of_requests = material.as_tools[tools].float(), material.as_requests[requests].float()
+        near = of_requests @ of_tools.T + 0.15 * torch.rand(len(requests), len(tools), device=device)
+        each, served, right = torch.arange(len(requests), device=device), wanted >= 0, wanted.clamp(min=0)
+        own = askers[:, None] == owners[None]
+        near = near.masked_fill((of_tools[right] @ of_tools.T > SAME) & ~own & served[:, None], -9)
+        near[each[served], right[served]] = -9
+        siblings = near.masked_fill(~own, -9).topk(SIBLINGS, 1)
+        others = near.masked_fill(own | ~served[:, None], -9).topk(OTHERS, 1)
+        chosen = torch.cat([right[:, None], siblings.indices, others.indices], 1)
+        there = torch.cat([served[:, None], siblings.values > -5, others.values > -5], 1)
+        pairs, places = there.nonzero(), chosen[there]
+    with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+        asked, of_asked = judge.read(material.ids[requests], material.lengths[requests], LONGEST_REQUEST, drop)
+        told, of_told = judge.read(material.ids[tools], material.lengths[tools], material.ids.shape[1], drop)
+        # Gathered as float32: sums of these at one place are quick on a GPU, those of shorter numbers are not.
+        asked = (asked @ judge.request).float()[pairs[:, 0]]
+        told = (told @ judge.tool).float()[places]
+        weighed = judge.weigh(asked, of_asked[pairs[:, 0]], told, of_told[places], drop)
+    fits = (pairs[:, 1] == 0).float()
+    weight = torch.where(pairs[:, 1] > SIBLINGS, 0.6, 1.0) * (1 + 2 * fits)
+    parting = (nn.binary_cross_entropy_with_logits(weighed, fits, reduction="none") * weight).mean()
+    every = torch.full(there.shape, -1e4, device=device).index_put(tuple(pairs.T), weighed)
+    none = torch.zeros(len(every), 1, device=device)
+    choosing = nn.cross_entropy(torch.cat([every, none], 1), torch.where(served, 0, every.shape[1]))
+    return parting, choosing, (every.argmax(1) == 0)[served].float().mean()
+
+
+def train(judge: Judge, material: Material, options: argparse.Namespace) -> None:
+    chance = np.random.default_rng(options.seed)
+    slow = [rows for name, rows in judge.named_parameters() if name.startswith(("alone", "positions"))]
+    quick = [rows for name, rows in judge.named_parameters() if not name.startswith(("alone", "positions"))]
+    rates = (0.3 * options.rate, options.rate)
+    optimiser = torch.optim.AdamW(
+        [{"params": slow}, {"params": quick}], options.rate, betas=(0.9, 0.98), weight_decay=0.02
+    )
+    begun, step, mean = time.perf_counter(), 0, {}
+    while (done := (time.perf_counter() - begun) / options.seconds) < 1:
+        for group, rate in zip(optimiser.param_groups, rates, strict=True):
+            group["lr"] = rate * min(1, (step + 1) / options.warm) * (1 - done) ** 0.8
+        plain, often, corpus = material.kinds
+        kind = corpus if corpus and done < options.corpus and chance.random() < 0.65 else plain
+        if often and chance.random() < 0.4:
+            kind = often
+        parting, choosing, right = compare(judge, material, material.batch(chance, options.batch, kind), options.drop)
+        optimiser.zero_grad(set_to_none=True)
+        (parting + 0.5 * choosing).backward()
+        torch.nn.utils.clip_grad_norm_(judge.parameters(), 1.0)
+        optimiser.step()
+        step += 1
+        if done > 0.6:
+            for name, rows in judge.named_parameters():
+                mean[name] = mean[name].lerp_(rows.detach(), 0.004) if name in mean else rows.detach().clone()
+        if step % options.every == 0:
+            say(f"step {step} {100 * done:.0f}%", *(f"{value.item():.3f}" for value in (parting, choosing, right)))
+    judge.load_state_dict(mean, strict=False)
+
+
+def pack(judge: Judge, path: Path) -> None:
+    state = {name: rows.detach().float().cpu().numpy() for name, rows in judge.named_parameters()}
+
+    def layers(name: str, parts: int) -> list[list[np.ndarray]]:
+        count = sum(key.startswith(f"{name}.") for key in state) // parts
+        return [[state[f"{name}.{parts * layer + part}"] for part in range(parts)] for layer in range(count)]
+
+    judging = state["hidden"], state["last"], float(state["bias"])
+    narrowing = state["request"], state["tool"]
+    path.write_bytes(write_judge(state["positions"], layers("alone", 4), narrowing, layers("both", 5), judging, HEADS))
+
+
+def main() -> None:
+    options = parser().parse_args()
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    torch.manual_seed(options.seed)
+    encoder = Encoder(options.encoder.read_bytes())
+    options.layers, options.early = len(encoder._layers), encoder._early
+    state = {name: torch.from_numpy(rows).to(device) for name, rows in unpack(encoder).items()}
+    judge = Judge(state).to(device)
+    if options.begin:
+        judge.load_state_dict({name: rows.float() for name, rows in torch.load(options.begin).items()})
+    if options.pack:
+        pack(judge, options.pack)
+        return
+    train(judge, Material(options, state, device), options)
+    torch.save({name: rows.detach().half().cpu() for name, rows in judge.named_parameters()}, options.out)
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--encoder", type=Path, required=True)
+    made.add_argument("--data", type=Path)
+    made.add_argument("--paraphrases", type=Path, nargs="+", default=[])
+    made.add_argument("--often", type=Path, nargs="*", default=[], help="of the paraphrases, those to show often")
+    made.add_argument("--corpus", type=float, default=0.0, help="the share of the time in which the corpus is read too")
+    made.add_argument("--begin", type=Path)
+    made.add_argument("--out", type=Path)
+    made.add_argument("--pack", type=Path)
+    made.add_argument("--batch", type=int, default=448)
+    made.add_argument("--rate", type=float, default=8e-4)
+    made.add_argument("--drop", type=float, default=0.1)
+    made.add_argument("--warm", type=int, default=300)
+    made.add_argument("--seconds", type=float, default=250)
+    made.add_argument("--every", type=int, default=250)
+    made.add_argument("--seed", type=int, default=1)
+    return made
+
+
+if __name__ == "__main__":
+    main()
