@@ -130,7 +130,10 @@ def write_judge(
 
 @cache
 def packaged_judge() -> Judge:
-    path = Path(__file__).with_name("judge.bin")
+    return read_judge(Path(__file__).with_name("judge.bin"))
+
+
+def read_judge(path: Path) -> Judge:
     data = path.read_bytes()
     if hashlib.sha256(data).hexdigest() != DIGEST:
         raise ValueError(f"{path} is not the file that belongs to this version of Wicket: install wicket-mcp again")

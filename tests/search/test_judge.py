@@ -1,0 +1,102 @@
+"""The judge: what it tells apart that lies close together, when it is asked, and how what it read is kept."""
+
+from pathlib import Path
+
+import pytest
+
+from wicket_mcp.model import Listing, Tool
+from wicket_mcp.search import SearchIndex, build_segment
+from wicket_mcp.search import judge as judge_module
+from wicket_mcp.search.confidence import Evidence
+from wicket_mcp.search.encoder import packaged_encoder
+from wicket_mcp.search.judge import LONGEST_TOOL, WIDTH, Judge, packaged_judge
+from wicket_mcp.search.numeric import np
+from wicket_mcp.search.segment import Segment
+
+ABOUT = {
+    "post_message": "Post a message to a channel",
+    "reply_to_thread": "Reply to a message in its thread",
+    "list_channels": "List the channels of the workspace",
+    "add_reaction": "Add an emoji to a message",
+    "list_members": "List the members of the workspace with their names",
+}
+CHAT = Listing("chat", tools=tuple(Tool("chat", name, {"description": about}) for name, about in ABOUT.items()))
+
+
+@pytest.fixture(scope="module")
+def index() -> SearchIndex:
+    return SearchIndex.build([CHAT])
+
+
+@pytest.mark.parametrize(
+    ("asked", "name"),
+    [
+        ("tell everybody in #events that lunch is at one", "post_message"),
+        ("answer under what Mia wrote", "reply_to_thread"),
+        ("give her post a thumbs up", "add_reaction"),
+    ],
+)
+def test_what_serves_a_request_is_told_from_its_siblings(index: SearchIndex, asked: str, name: str) -> None:
+    judged = dict(zip(ABOUT, index.judge(asked, CHAT.tools), strict=True))
+    assert judged[name] > 0
+    assert max(judged, key=lambda tool: judged[tool]) == name
+
+
+@pytest.mark.parametrize("asked", ["delete the message I just posted", "rename the channel", "remove Tom from here"])
+def test_what_is_about_the_same_things_but_does_something_else_is_told_too(index: SearchIndex, asked: str) -> None:
+    assert max(index.judge(asked, CHAT.tools)) < 0
+
+
+def test_only_an_answer_in_doubt_is_judged(index: SearchIndex) -> None:
+    clear, doubtful = index.search("post a message to a channel"), index.search("unpin the message in the channel")
+    assert clear.confident
+    assert clear.evidence.judged == ()
+    assert len(doubtful.evidence.judged) == len(doubtful.hits)
+    assert not doubtful.confident
+
+
+def test_what_is_judged_decides_where_the_first_look_does_not() -> None:
+    first = Evidence(closest=0.4, fit=0.3, tools=100, words=6)
+    assert first.is_in_doubt
+    likely, unlikely = (Evidence(0.4, 0.3, tools=100, words=6, judged=judged) for judged in ((6.0, -9.0), (-9.0, -9.0)))
+    assert likely.confidence > first.confidence > unlikely.confidence
+
+
+def test_what_the_judge_read_is_stored_with_the_segment(index: SearchIndex) -> None:
+    segment = Segment.read(index.segment("chat"), len(CHAT.tools))
+    assert segment is not None
+    assert segment.readings.shape == (int(segment.pieces.sum()), WIDTH)
+    unread = SearchIndex.load({"chat": (CHAT, build_segment(CHAT, learned=False))})
+    asked = "unpin the message in the channel"
+    assert unread.judge(asked, CHAT.tools) == pytest.approx(index.judge(asked, CHAT.tools), abs=1e-4)
+
+
+def test_a_segment_that_was_cut_short_is_built_again(index: SearchIndex) -> None:
+    whole = index.segment("chat")
+    assert Segment.read(whole[:-1], len(CHAT.tools)) is None
+    assert Segment.read(whole + b"\0", len(CHAT.tools)) is None
+
+
+def test_long_texts_are_read_to_a_limit_and_empty_ones_too() -> None:
+    judge = packaged_judge()
+    tools = judge.read_tools(["word " * 500, ""])
+    assert [len(rows) for rows in tools] == [LONGEST_TOOL, 1]
+    assert np.isfinite(judge.weigh(judge.read_request("word " * 500), tools)).all()
+    assert np.isfinite(judge.weigh(judge.read_request(""), tools)).all()
+
+
+def test_tools_are_judged_alike_alone_and_beside_others() -> None:
+    judge = packaged_judge()
+    request = judge.read_request("who is here?")
+    tools = judge.read_tools(list(ABOUT.values()))
+    alone = [float(judge.weigh(request, [tool])[0]) for tool in tools]
+    assert judge.weigh(request, tools).tolist() == pytest.approx(alone, abs=1e-3)
+
+
+def test_another_file_is_refused(tmp_path: Path) -> None:
+    data = Path(judge_module.__file__).with_name("judge.bin").read_bytes()
+    with pytest.raises(ValueError, match="not a judge"):
+        Judge(b"WKENCOD2" + data[8:], packaged_encoder())
+    (tmp_path / "judge.bin").write_bytes(data[:-1] + b"x")
+    with pytest.raises(ValueError, match="install wicket-mcp again"):
+        judge_module.read_judge(tmp_path / "judge.bin")
