@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     Flags = NDArray[np.bool_]
 
 _ROUNDS = 100
+_WORST = -12.0  # that the judge can say
 _SIZE = -4  # the input that is the logarithm of the number of tools
 
 
@@ -39,13 +40,15 @@ def main() -> None:
             for query in queries:
                 answer = index.search(query.text)
                 hits = [hit.tool for hit in answer.hits]
-                judged = answer.evidence.judged or tuple(index.judge(query.text, hits) if hits else ())
+                judged = answer.evidence.judged
+                if judged is None:
+                    judged = max(index.judge(query.text, hits)) if hits else _WORST
                 seen.append(replace(answer.evidence, judged=judged))
                 sizes.append(case.size)
                 serves.append(served)
     size, served = np.array(sizes), np.array(serves)
     plain = np.array([evidence.inputs for evidence in seen], float)
-    judged = np.array([evidence.judged_inputs for evidence in seen], float)
+    judged = np.array([(evidence.judged, *evidence.inputs) for evidence in seen], float)
     everywhere = np.ones(len(seen), bool)
     first = _level(_fit(plain, served, size, everywhere), plain, served, size, everywhere)
     odds = plain @ first

@@ -3,11 +3,12 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from wicket_mcp.model import Listing, Tool
 from wicket_mcp.search import SearchIndex, build_segment
 from wicket_mcp.search import judge as judge_module
-from wicket_mcp.search.confidence import Evidence
+from wicket_mcp.search.confidence import SURE, Evidence
 from wicket_mcp.search.encoder import packaged_encoder
 from wicket_mcp.search.judge import LONGEST_TOOL, WIDTH, Judge, packaged_judge
 from wicket_mcp.search.numeric import np
@@ -48,18 +49,30 @@ def test_what_is_about_the_same_things_but_does_something_else_is_told_too(index
 
 
 def test_only_an_answer_in_doubt_is_judged(index: SearchIndex) -> None:
-    clear, doubtful = index.search("post a message to a channel"), index.search("unpin the message in the channel")
+    clear, doubtful = index.search("post a message to a channel"), index.search("delete my message")
     assert clear.confident
-    assert clear.evidence.judged == ()
-    assert len(doubtful.evidence.judged) == len(doubtful.hits)
+    assert clear.evidence.judged is None
+    assert doubtful.evidence.is_in_doubt
+    assert doubtful.evidence.judged == pytest.approx(max(index.judge("delete my message", CHAT.tools)))
     assert not doubtful.confident
 
 
+def test_only_tools_that_mention_the_named_product_are_judged() -> None:
+    tools = (
+        Tool("hub", "post_message", {"description": "Post a message to a channel"}),
+        Tool("desk", "list_rooms", {"description": "List the rooms of Discord and who is in them"}),
+    )
+    index = SearchIndex.build([Listing(tool.server, tools=(tool,)) for tool in tools])
+    asked = "let the people in #events on Discord know that lunch is late"
+    hub, desk = index.judge(asked, tools)
+    assert hub > desk == pytest.approx(index.search(asked).evidence.judged)
+
+
 def test_what_is_judged_decides_where_the_first_look_does_not() -> None:
-    first = Evidence(closest=0.4, fit=0.3, tools=100, words=6)
+    first = Evidence(closest=0.35, fit=0.25, tools=100, words=6)
     assert first.is_in_doubt
-    likely, unlikely = (Evidence(0.4, 0.3, tools=100, words=6, judged=judged) for judged in ((6.0, -9.0), (-9.0, -9.0)))
-    assert likely.confidence > first.confidence > unlikely.confidence
+    likely, unlikely = (replace(first, judged=judged) for judged in (6.0, -9.0))
+    assert likely.confidence > SURE > unlikely.confidence
 
 
 def test_what_the_judge_read_is_stored_with_the_segment(index: SearchIndex) -> None:

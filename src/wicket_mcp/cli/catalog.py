@@ -192,8 +192,6 @@ def search(
         hits = [{"score": hit.score, **tool_as_json(hit.tool)} for hit in answer.hits]
         for hit, reason in zip(hits, reasons, strict=False):
             hit["explanation"] = to_builtins(reason)
-        for hit, judged in zip(hits, answer.evidence.judged if explain else (), strict=False):
-            hit["judged"] = judged
         say_json({"confident": answer.confident, "confidence": answer.confidence, "hits": hits})
     else:
         if not answer.confident and not is_empty:
@@ -212,9 +210,8 @@ def search(
             note(clean(answer.tool_by_task))
         if explain:
             say(f"confidence {answer.confidence:.2f}: {'a tool fits' if answer.confident else 'probably none fits'}")
-            judged = zip(answer.hits, answer.evidence.judged, strict=False)
-            if said := ", ".join(f"{hit.tool.key} {value:+.1f}" for hit, value in judged):
-                say(f"the first look left it in doubt; read beside the query, positive fits: {said}")
+            if (judged := answer.evidence.judged) is not None:
+                say(f"in doubt at first look; read beside the query, the best tool gets {judged:+.1f} (positive: fits)")
     name_failures(failures, verbose=verbose)
 
 

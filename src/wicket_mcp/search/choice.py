@@ -192,9 +192,10 @@ class Choice:
         top = chosen[:_PLACES]
         named = mentions(self.query, lambda: [self.mentioned(position) for position in top])
         telling = [word for word in words(self.query) if word not in STOP]
-        evidence = self._weigh(top, named, len(telling))
-        if top and evidence.is_in_doubt:
-            evidence = replace(evidence, judged=tuple(self.judge(top)))
+        meant = self._meant(top, named)
+        evidence = self._weigh(top, meant, named, len(telling))
+        if meant and evidence.is_in_doubt:
+            evidence = replace(evidence, judged=max(self.judge(meant)))
         sure = evidence.confidence if hits and self._is_readable(telling, top) else 0.0
         confident = sure >= SURE
         nearest = () if confident else tuple(dict.fromkeys(hit.tool.server for hit in hits))[:3]
@@ -210,11 +211,15 @@ class Choice:
             evidence=evidence,
         )
 
-    def _weigh(self, top: list[int], named: Mentions, telling: int) -> Evidence:
+    def _meant(self, top: list[int], named: Mentions) -> list[int]:
+        """Those that mention every product that the query names, if it names any and there are such."""
         known = [product for product in named.products if product not in named.missing_products]
-        meant = [p for p in top if all(self.mentioned(p).mentions(product) for product in known)] if known else top
+        return [p for p in top if all(self.mentioned(p).mentions(product) for product in known)] or top
+
+    def _weigh(self, top: list[int], meant: list[int], named: Mentions, telling: int) -> Evidence:
+        known = len(named.products) > len(named.missing_products)
         # Learning counts like closeness: this tool has served such a query before.
-        closeness = {p: float(self.scores.closeness[p]) + self.learned.get(p, 0.0) for p in meant or top}
+        closeness = {p: float(self.scores.closeness[p]) + self.learned.get(p, 0.0) for p in meant}
         nearest = max(closeness, key=lambda p: closeness[p], default=None)
         gains = weigh_acts(wanted_act(self.query))
         acts = {p: _ACT * gains[act(self.tools[p])] for p in top}
@@ -223,7 +228,7 @@ class Choice:
             fit=max((float(self.scores.fit[p]) for p in top), default=0.0),
             missing_subjects=named.missing_subjects,
             is_product_missing=bool(named.missing_products),
-            is_product_there=bool(known) and not named.missing_products,
+            is_product_there=known and not named.missing_products,
             act=0.0 if nearest is None else acts[nearest],
             best_act=max(acts.values(), default=0.0),
             tools=self.size,

@@ -12,13 +12,12 @@ import msgspec
 
 WEIGHTS = (9.49, 11.83, -0.39, -4.45, -1.51, 1.46, 0.59, -0.37, -4.63, 0.91, -3.02)
 """Of each of `Evidence.inputs`; the last is that of nothing at all."""
-JUDGED = (1.05, 0.08, -0.94, -0.01, 12.29, 9.05, -0.44, -5.21, -1.34, 0.55, 1.34, -0.57, -5.18, 0.64, -0.67)
-"""Of each of `Evidence.judged_inputs`."""
-DOUBT = (-2.5, 2.5)
+JUDGED = (0.46, 7.51, 15.72, -0.39, -5.70, -0.64, 0.81, 0.80, -0.51, -6.83, 0.70, -2.26)
+"""Of what the judge says, and of each of `Evidence.inputs`."""
+DOUBT = (-2.0, 2.0)
 """The log odds at first look between which an answer is in doubt."""
 SURE = 0.5
 _MOST_SUBJECTS, _MOST_ERRANDS = 2, 3
-_WORST = -12.0
 
 
 class Evidence(msgspec.Struct, frozen=True):
@@ -43,8 +42,8 @@ class Evidence(msgspec.Struct, frozen=True):
     words: int = 0
     """Meaningful words of the query."""
     errands: int = 1
-    judged: tuple[float, ...] = ()
-    """What the judge says of the best tools, if it was asked."""
+    judged: float | None = None
+    """The best that the judge says of a hit, of those that mention the products; None if it was not asked."""
 
     @property
     def inputs(self) -> tuple[float, ...]:
@@ -63,13 +62,6 @@ class Evidence(msgspec.Struct, frozen=True):
         )
 
     @property
-    def judged_inputs(self) -> tuple[float, ...]:
-        """The best of what was judged, the second, all together, how sure it is that even the best fails; the rest."""
-        best, second, *_ = (*sorted((max(_WORST, value) for value in self.judged), reverse=True), _WORST, _WORST)
-        together = log(sum(exp(value) for value in (*self.judged, _WORST)))
-        return (best, second, together, min(best, 0.0) ** 2, *self.inputs)
-
-    @property
     def is_in_doubt(self) -> bool:
         """Whether the judge should read the tools."""
         return DOUBT[0] < _weigh(WEIGHTS, self.inputs) < DOUBT[1]
@@ -77,7 +69,7 @@ class Evidence(msgspec.Struct, frozen=True):
     @property
     def confidence(self) -> float:
         """The probability, from 0 to 1, that a hit serves the query."""
-        odds = _weigh(JUDGED, self.judged_inputs) if self.judged else _weigh(WEIGHTS, self.inputs)
+        odds = _weigh(WEIGHTS, self.inputs) if self.judged is None else _weigh(JUDGED, (self.judged, *self.inputs))
         return 1 / (1 + exp(-max(-50.0, min(50.0, odds))))
 
 

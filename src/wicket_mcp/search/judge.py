@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     ]
     """As a layer of the encoder, with keys and values of the tool after the attention's."""
 
-DIGEST = "4963f428c6c4fd1d549c92457cd412f60b83d8476653a49bf15714d9677f8555"
+DIGEST = "4f9d433e0044ddfa74dcb74b696b6d96685c30fb5f3d301fd5aaf111ae1de7bb"
 CHECKSUM = int(DIGEST[8:16], 16)
 """Identifies it: what another one read of tools cannot be used."""
 WIDTH = 128
