@@ -241,7 +241,7 @@ def main() -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(options.seed)
     encoder = Encoder(options.encoder.read_bytes())
-    options.layers, options.early = len(encoder._layers), encoder._early
+    options.layers, options.early = len(encoder.layers()), encoder._early
     state = {name: torch.from_numpy(rows).to(device) for name, rows in unpack(encoder).items()}
     judge = Judge(state).to(device)
     if options.begin:

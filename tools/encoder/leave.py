@@ -17,7 +17,8 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
 sys.path.insert(0, str(Path(__file__).parent))
 import paraphrases as written
 
-from wicket_mcp.search.encoder import _HEAD, Encoder, _shrink
+from wicket_mcp.search.encoder import _HEAD, Encoder
+from wicket_mcp.search.transformer import shrink
 
 REQUESTS, TRANSLATIONS, LONGEST = 14_000, 4_000, 200
 
@@ -39,7 +40,8 @@ def texts(data: Path) -> list[str]:
 
 def mean_states(encoder: Encoder, ids: list[list[int]], layers: int) -> np.ndarray:
     parts = [ids[at : at + 32] for at in range(0, len(ids), 32)]
-    return np.concatenate([encoder._forward(part, layers) / [[len(text)] for text in part] for part in parts])
+    used = encoder.layers()[:layers]
+    return np.concatenate([encoder._forward(part, used) / [[len(text)] for text in part] for part in parts])
 
 
 def main() -> None:
@@ -68,7 +70,7 @@ def main() -> None:
     sys.stdout.write(f"cosine to the later exit: {cosines.mean():.3f}\n")
     head = list(_HEAD.unpack_from(data))
     head[4] = options.after
-    leave, length = _shrink((16 * matrix).astype(np.float32)), head[-1]
+    leave, length = shrink((16 * matrix).astype(np.float32)), head[-1]
     body = data[_HEAD.size : len(data) - length - len(leave)]
     options.out.write_bytes(_HEAD.pack(*head) + body + leave + data[len(data) - length :])
 

@@ -149,7 +149,7 @@ def remembered(texts: list[str], path: Path, device: str) -> torch.Tensor:
     """The vectors of an earlier encoder: who learns more from itself does not forget what it knew."""
     file = Encoder(path.read_bytes())
     state = begin_with(path)
-    student = Student(len(state["embeddings"]), file.width, len(file._layers), file._heads, state["up.0"].shape[1], [])
+    student = Student(len(state["embeddings"]), file.width, len(file.layers()), file._heads, state["up.0"].shape[1], [])
     student.load_state_dict(state, strict=False)
     student.to(device).eval()
     _TOKENIZER[:] = [file.tokenizer]

@@ -18,7 +18,7 @@ def unpack(file: Encoder) -> dict[str, np.ndarray]:
     """Its matrices as training names them; `early.0` is the exit of queries."""
     values, scales = file._embeddings
     state = {"embeddings": values.astype(np.float32) * scales[:, None], "positions": file._positions}
-    for number, (attend, *rest) in enumerate(file._layers):
+    for number, (attend, *rest) in enumerate(file.layers()):
         attend[:, : len(attend)] *= math.sqrt(len(attend) / file._heads)
         state |= {f"{part}.{number}": rows for part, rows in zip(PARTS, (attend, *rest), strict=True)}
     return state | {"output": file._output, "early.0": file._leave}

@@ -69,7 +69,10 @@ class Encoder:
         matrices = Shrunk(data, _HEAD.size + 4 * pieces)
         self._embeddings = matrices.rows(pieces, width)
         self._positions = matrices.matrix(positions, width)
-        self._layers: list[Layer] = [matrices.layer(width, inner, self._heads) for _ in range(layers)]
+        self._data, self._later, self._sizes = data, layers - self._early, (width, inner, self._heads)
+        self._first: list[Layer] = [matrices.layer(*self._sizes) for _ in range(self._early)]
+        self._at = matrices.at
+        matrices.skip_layers(self._later, width, inner)
         self._output, self._leave = (matrices.matrix(width, self.width) for _ in range(2))
         vocabulary = data[len(data) - length :].decode().split("\n")
         self.tokenizer = Tokenizer(vocabulary, scores)
@@ -83,13 +86,20 @@ class Encoder:
 
     def encode(self, texts: Sequence[str]) -> "NDArray[np.float32]":
         """The meanings of tools: one row per text."""
-        return self._encode(texts, len(self._layers), self._output)
+        return self._encode(texts, self.layers(), self._output)
 
     def encode_queries(self, texts: Sequence[str]) -> "NDArray[np.float32]":
         """The meanings of queries, to be compared with tools: one row per text."""
-        return self._encode(texts, self._early, self._leave)
+        return self._encode(texts, self._first, self._leave)
 
-    def _encode(self, texts: Sequence[str], layers: int, output: "NDArray[np.float32]") -> "NDArray[np.float32]":
+    def layers(self) -> "list[Layer]":
+        """All of them. A query needs the first ones only; the others take 16 MB, so nobody keeps them."""
+        matrices = Shrunk(self._data, self._at)
+        return [*self._first, *(matrices.layer(*self._sizes) for _ in range(self._later))]
+
+    def _encode(
+        self, texts: Sequence[str], layers: "Sequence[Layer]", output: "NDArray[np.float32]"
+    ) -> "NDArray[np.float32]":
         """Texts go in batches that fit the cache; the result is the same as for each text alone."""
         from wicket_mcp.search.numeric import np  # noqa: PLC0415  (as above)
 
@@ -107,14 +117,14 @@ class Encoder:
             vectors[[at for at, _ in batch]] = self._forward([ids for _, ids in batch], layers) @ output
         return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), _EPSILON)
 
-    def _forward(self, texts: list[list[int]], layers: int) -> "NDArray[np.float32]":
-        """The sum of each text's piece vectors after this many layers."""
+    def _forward(self, texts: list[list[int]], layers: "Sequence[Layer]") -> "NDArray[np.float32]":
+        """The sum of each text's piece vectors after these layers."""
         from wicket_mcp.search.numeric import np  # noqa: PLC0415  (as above)
 
         lengths = [len(ids) for ids in texts]
         rows = self.look_up(np.concatenate([np.asarray(ids, np.int64) for ids in texts]))
         rows += np.concatenate([self._positions[:length] for length in lengths])
-        rows = transform(rows, lengths, self._layers[:layers], self._heads)
+        rows = transform(rows, lengths, layers, self._heads)
         return np.add.reduceat(normalise(rows), np.cumsum([0, *lengths[:-1]]), axis=0)
 
 

@@ -51,6 +51,10 @@ class Shrunk:
         values, scales = self.rows(rows, columns)
         return values.astype(np.float32) * scales[:, None]
 
+    def skip_layers(self, count: int, width: int, inner: int) -> None:
+        shapes = ((width, 3 * width), (width, width), (width, inner), (inner, width))
+        self.at += count * sum((4 + columns) * rows for rows, columns in shapes)
+
     def layer(self, width: int, inner: int, heads: int) -> "Layer":
         from wicket_mcp.search.numeric import np  # noqa: PLC0415  (as above)
 
