@@ -13,7 +13,7 @@ from wicket_mcp.search import encoder as encoder_module
 from wicket_mcp.search.encoder import PACKAGED, packaged_encoder, read_encoder
 from wicket_mcp.search.numeric import np
 from wicket_mcp.search.segment import NoModel, Segment
-from wicket_mcp.search.transformer import multiply
+from wicket_mcp.search.transformer import in_blocks, multiply
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -173,4 +173,4 @@ def is_learned(gateway: Gateway) -> dict[str, bool]:
 def test_a_query_is_multiplied_in_blocks_with_the_same_result(rows: int) -> None:
     chance = np.random.default_rng(rows)
     left, right = (chance.standard_normal(shape).astype(np.float32) for shape in ((rows, 256), (256, 768)))
-    assert np.allclose(multiply(left, right), left @ right, atol=1e-3)
+    assert np.allclose(multiply(left, in_blocks(right)), left @ right, atol=1e-3)

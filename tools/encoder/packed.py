@@ -9,6 +9,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
 from wicket_mcp.search.encoder import Encoder, write_encoder
+from wicket_mcp.search.transformer import join_blocks
 
 PARTS = ("attend", "mix", "up", "down")
 Matrices = Mapping[str, np.ndarray]
@@ -18,7 +19,8 @@ def unpack(file: Encoder) -> dict[str, np.ndarray]:
     """Its matrices as training names them; `early.0` is the exit of queries."""
     values, scales = file._embeddings
     state = {"embeddings": values.astype(np.float32) * scales[:, None], "positions": file._positions}
-    for number, (attend, *rest) in enumerate(file.layers()):
+    for number, layer in enumerate(file.layers()):
+        attend, *rest = (join_blocks(blocks) for blocks in layer)
         attend[:, : len(attend)] *= math.sqrt(len(attend) / file._heads)
         state |= {f"{part}.{number}": rows for part, rows in zip(PARTS, (attend, *rest), strict=True)}
     return state | {"output": file._output, "early.0": file._leave}

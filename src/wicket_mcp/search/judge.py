@@ -52,10 +52,10 @@ class Judge:
         matrices = Shrunk(data, _HEAD.size)
         self._positions = matrices.matrix(positions, width)
         self._alone: list[Layer] = [matrices.layer(width, inner, self._heads) for _ in range(alone)]
-        self._request, self._tool = (matrices.matrix(width, narrow) for _ in range(2))
+        self._request, self._tool = (matrices.blocks(width, narrow) for _ in range(2))
         self._both: list[Joint] = []
         for _ in range(both):
-            keys = matrices.matrix(narrow, 2 * narrow)
+            keys = matrices.blocks(narrow, 2 * narrow)
             attend, mix, up, down = matrices.layer(narrow, narrow_inner, self._heads)
             self._both.append((attend, keys, mix, up, down))
         self._hidden = matrices.matrix(2 * narrow, narrow)
@@ -92,12 +92,12 @@ class Judge:
         beside = normalise(beside.reshape(count * longest, WIDTH))
         rows = np.tile(request, (count, 1))
         for attend, keys, mix, up, down in self._both:
-            asked = self._by_head(normalise(rows) @ attend, count, 3)
-            told = self._by_head(beside @ keys, count, 2)
+            asked = self._by_head(multiply(normalise(rows), attend), count, 3)
+            told = self._by_head(multiply(beside, keys), count, 2)
             key, value = (np.concatenate((asked[1 + at], told[at]), 2) for at in range(2))
             share = soften(asked[0] @ key.transpose(0, 1, 3, 2) + hidden)
-            rows += (share @ value).transpose(0, 2, 1, 3).reshape(count * length, WIDTH) @ mix
-            rows += square(normalise(rows) @ up) @ down
+            rows += multiply((share @ value).transpose(0, 2, 1, 3).reshape(count * length, WIDTH), mix)
+            rows += multiply(square(multiply(normalise(rows), up)), down)
         pieces = normalise(rows).reshape(count, length, WIDTH)
         seen = np.concatenate((pieces.mean(1), pieces.max(1)), 1)
         return np.maximum(seen @ self._hidden, 0) @ self._last + self._bias
