@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from material import say
 from packed import PARTS, unpack
 from pairs import Server, Texts, read_corpus, read_written
-from student import Student, norm
+from student import Student, attention, norm
 
 from wicket_mcp.search.encoder import Encoder
 from wicket_mcp.search.judge import LONGEST_REQUEST, WIDTH, write_judge
@@ -109,14 +109,6 @@ def by_head(rows: torch.Tensor, kinds: int) -> torch.Tensor:
     return rows.view(count, length, kinds, HEADS, width // kinds // HEADS).permute(2, 0, 3, 1, 4)
 
 
-def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, here: torch.Tensor) -> torch.Tensor:
-    """Written out: the fused kernels prepare themselves anew for every size of batch, which takes ten times as long."""
-    hidden = torch.where(here, 0.0, -1e4)[:, None, None].to(query.dtype)
-    share = (query @ key.transpose(-1, -2) * query.shape[-1] ** -0.5 + hidden).softmax(-1, dtype=torch.float32)
-    mixed = share.to(value.dtype) @ value
-    return mixed.transpose(1, 2).flatten(2)
-
-
 class Material:
     """Servers as arrays on the device, and the encoder's vectors of all texts."""
 
@@ -136,7 +128,7 @@ class Material:
         with torch.no_grad(), torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
             for at in range(0, len(ids), 4096):
                 size = self.lengths[at : at + 4096]
-                found.append(student(self.ids[at : at + 4096, : int(size.max())].long(), size)[..., :256].half())
+                found.append(student(self.ids[at : at + 4096, : int(size.max())].long(), size).half())
         self.as_tools, self.as_requests = torch.cat(found, 1)
         say(*(len(kind) for kind in self.kinds), "servers", len(ids), "texts")
 

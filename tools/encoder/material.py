@@ -159,7 +159,7 @@ def remembered(texts: list[str], path: Path, device: str) -> torch.Tensor:
         for ids, lengths in pool.imap(cut, parts):
             longest = int(lengths.max())
             rows = torch.from_numpy(ids[:, :longest]).to(device), torch.from_numpy(lengths.astype(np.int64)).to(device)
-            found.append(student(*rows)[0, :, :VECTOR].half())
+            found.append(student(*rows)[0].half())
     say("remembered", len(texts))
     return torch.cat(found)
 
@@ -179,14 +179,11 @@ class Data:
         foreign = [row.split("\t") for row in (data / "foreign.tsv").read_text("utf-8").split("\n")[:-1]]
         foreign = [(code, text, int(at)) for code, text, at in foreign if int(at) < len(texts)]
         self.tools = written.load(options.paraphrases)
-        unserved = written.unserved(options.paraphrases)
         base = len(texts)
         index: dict[str, int] = {}
         for tool in self.tools:
             for text in (tool.text, tool.bare, tool.padded, *tool.english):
                 index.setdefault(text, base + len(index))
-        for text in (text for many in unserved.values() for text in many):
-            index.setdefault(text, base + len(index))
         texts += list(index)
         requests = sorted({a for a, _ in pairs})
         dressed: list[tuple[str, int]] = []
@@ -276,7 +273,6 @@ class Data:
                     ([index[tool.text], index[tool.padded], index[tool.bare]], asked, extra.get(tool.text, []))
                 )
             self.servers.append(entries)
-        self.unserved = [[index[text] for text in unserved.get(group[0].server, ())] for group in self.groups]
         self.clusters = neighbours(self.vectors[: self.plain], max(8, self.plain // 700))
         self.siblings = siblings(texts, self.pairs)
 

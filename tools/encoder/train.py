@@ -13,10 +13,10 @@
         --drop 0.06
     python tools/encoder/train.py … --teacher encoder.bin --begin encoder.bin --keep KEEP --layers 9 --exits 3 2 \
         --seed 13 --rate 1e-3 --steps 0 --seconds 310 --batch 3072 --pairs 1024 --written 1536 --weight-written 0.5 \
-        --weight-line 0.15 --drop 0.06 --state SIXTH
+        --drop 0.06 --state SIXTH
     python tools/encoder/train.py … --teacher encoder.bin --begin SIXTH --keep KEEP --layers 9 --exits 3 --seed 14 \
         --rate 9e-4 --steps 0 --seconds 500 --batch 1536 --pairs 768 --written 2048 --weight-written 0.8 \
-        --weight-line 0.3 --drop 0.08 --out OUT
+        --drop 0.08 --out OUT
     python tools/encoder/blend.py encoder.bin OUT/encoder-3.bin 0.75 encoder.bin
     python tools/encoder/train.py … --teacher encoder.bin --begin encoder.bin --layers 9 --exits 3 --seed 15 \
         --rate 1e-3 --steps 0 --seconds 400 --batch 1536 --pairs 768 --written 2048 --weight-written 0.8 --drop 0.08
@@ -28,14 +28,14 @@ made so: the first two runs without the rewording, and before paraphrases 11 to 
 with the file of the third, and the clock stopped it after some 5,700 steps. The fifth run had the texts that could
 still be had, paraphrases 01 to 22, and the file before it as its teacher, so that it forgets nothing (3,400 steps). The
 file after it comes from two more, with paraphrases 01 to 31 and the fifth's file as their teacher (1,600 and 3,700
-steps), of which three quarters were laid over one of the fifth's. The packaged one has paraphrases 01 to 40 (2,700
-steps), and six tenths of it. The order of a GPU's sums is not fixed, so another run gives other last digits. Four
-things are learnt at once. Texts lie where the teacher has them, and to one another as the teacher's do. So do they in
-other words (`synonyms.py`), by which the encoder learns what the teacher does not know: how people talk of what tools
-do. A translation lies where the teacher has its English. A request is nearer to what it asks for than to anything else
-of the batch, its siblings of the same server among them. All of it is asked of the last layer, and of a query's early
-exit beside the last layer of tools. The vectors that part what serves from what does not (`--weight-line`) have outputs
-of their own, which are not packaged: at a query's early exit they tell it no better than those that rank.
+steps), of which three quarters were laid over one of the fifth's; they also had vectors of their own for what serves
+and what does not, which told it no better and are gone. The packaged one has paraphrases 01 to 40 (2,700 steps), and
+six tenths of it. The order of a GPU's sums is not fixed, so another run gives other last digits. Four things are learnt
+at once. Texts lie where the teacher has them, and to one another as the teacher's do. So do they in other words
+(`synonyms.py`), by which the encoder learns what the teacher does not know: how people talk of what tools do. A
+translation lies where the teacher has its English. A request is nearer to what it asks for than to anything else of the
+batch, its siblings of the same server among them. All of it is asked of the last layer, and of a query's early exit
+beside the last layer of tools.
 OUT gets encoder-N.bin for each exit after N layers, in parts: join them, and write the SHA-256 into
 `wicket_mcp/search/encoder.py`.
 """
@@ -56,7 +56,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
 sys.path.insert(0, str(Path(__file__).parent))
 from material import Data, cut, prepare_cutting, say, taught, tokenizer
 from packed import pack
-from student import VECTOR, Student, begin_with
+from student import Student, begin_with
 
 SHOWN = (0.45, 0.35, 0.2)
 """How often a tool is read with what it does, with more text besides, and by its name alone."""
@@ -92,33 +92,14 @@ def contrast(
     same: torch.Tensor,
     server: torch.Tensor,
     near: float,
-    line: tuple[torch.Tensor, torch.Tensor],
-    weight: float,
 ) -> torch.Tensor:
     """A request should be nearest to what it asks for. It is not held against the same tool, nor against one of another
-    server that the teacher calls nearly the same. And one and the same `line` (its slope and height) should part what
-    serves a request from what does not, for all requests alike: by it search knows when nothing fits. The vectors for
-    both come one after the other."""
+    server that the teacher calls nearly the same."""
     own = torch.arange(len(asked), device=asked.device)
     close = (wanted @ wanted.T > near) & (server[:, None] != server[None, :]) | (same[:, None] == same[None, :])
     close[own, own] = False
-    logits = (asked[:, :VECTOR] @ tools[:, :VECTOR].T / 0.05).masked_fill(close, -1e4)
-    beside = (asked[:, VECTOR:] @ tools[:, VECTOR:].T * line[0] + line[1]).masked_fill(close, -1e4)
-    serves = nn.softplus(-beside[own, own]).mean()
-    others = nn.softplus(beside.masked_fill(own[:, None] == own[None, :], -1e4)).sum(1).mean()
-    return (nn.cross_entropy(logits, own) + 0.5 * nn.cross_entropy(logits.T, own)) / 1.5 + weight * (serves + others)
-
-
-def refuse(
-    asked: torch.Tensor,
-    tools: torch.Tensor,
-    of: torch.Tensor,
-    server: torch.Tensor,
-    line: tuple[torch.Tensor, torch.Tensor],
-) -> torch.Tensor:
-    """Requests that no tool of their server serves are on the other side of the line from all of them."""
-    beside = asked[:, VECTOR:] @ tools[:, VECTOR:].T * line[0] + line[1]
-    return nn.softplus(beside.masked_fill(of[:, None] != server[None, :], -1e4)).sum(1).mean()
+    logits = (asked @ tools.T / 0.05).masked_fill(close, -1e4)
+    return (nn.cross_entropy(logits, own) + 0.5 * nn.cross_entropy(logits.T, own)) / 1.5
 
 
 class Sampler:
@@ -151,9 +132,7 @@ class Sampler:
         return self.texts(options), *self.pairs(options.pairs), *self.tools(options.written)
 
     def tools(self, count: int) -> tuple[np.ndarray, ...]:
-        """Requests that we wrote and their tools, whole servers at a time: siblings are the hardest to tell apart. Then
-        requests that none of a server's tools serves, and their servers."""
-        missing: list[tuple[int, int]] = []
+        """Requests that we wrote and their tools, whole servers at a time: siblings are the hardest to tell apart."""
         asked: list[int] = []
         tools: list[int] = []
         marks: list[tuple[int, int]] = []
@@ -165,18 +144,7 @@ class Sampler:
                     asked.append(many[self.chance.integers(len(many))])
                     tools.append(texts[self.chance.choice(len(texts), p=SHOWN)])
                     marks.append((server * 1000 + number, server))
-            lacking = self.data.unserved[server]
-            if lacking:
-                missing.extend((lacking[at], server) for at in self.chance.integers(0, len(lacking), 4))
-        found = [(*zip(*missing, strict=True),)] if missing else [((0,), (-1,))]
-        numbers = [np.array(values) for values in found[0]]
-        return (
-            np.array(asked),
-            np.array(tools),
-            np.array([t for t, _ in marks]),
-            np.array([s for _, s in marks]),
-            *numbers,
-        )
+        return np.array(asked), np.array(tools), np.array([t for t, _ in marks]), np.array([s for _, s in marks])
 
 
 def train(data: Data, options: argparse.Namespace, pieces: int, device: str) -> Student:
@@ -188,10 +156,6 @@ def train(data: Data, options: argparse.Namespace, pieces: int, device: str) -> 
         for name in missing:
             if name.startswith("early"):  # an exit that was not there before begins as the last one
                 student.get_parameter(name).data.copy_(student.output.data)
-            elif name.startswith("judge"):  # what parts begins as what ranks
-                number = int(name.rpartition(".")[2])
-                begun = student.early[number - 1] if number else student.output
-                student.get_parameter(name).data.copy_(begun.data)
             elif name.startswith(("mix", "down")):  # a layer that was not there before begins by changing nothing
                 student.get_parameter(name).data.zero_()
     fast = [student.embeddings, student.positions]
@@ -206,7 +170,7 @@ def train(data: Data, options: argparse.Namespace, pieces: int, device: str) -> 
     rates = [group["lr"] for group in optimiser.param_groups]
     batches = feed(Sampler(data, options.seed), options)
     begun, step, shown = time.perf_counter(), 0, 0
-    averages = torch.zeros(5, device=device)
+    averages = torch.zeros(4, device=device)
     mean: dict[str, torch.Tensor] = {}
     student.train()
     while True:
@@ -217,38 +181,32 @@ def train(data: Data, options: argparse.Namespace, pieces: int, device: str) -> 
             group["lr"] = (
                 rate * min(1.0, (step + 1) / 300) * (0.5 + 0.5 * math.cos(math.pi * done) if done > 0.1 else 1.0)
             )
-        texts, asked, described, ours_asked, ours_tools, same, server, lacking, of = batches.get()
-        rows = np.concatenate([texts, asked, described, ours_asked, ours_tools, lacking])
+        texts, asked, described, ours_asked, ours_tools, same, server = batches.get()
+        rows = np.concatenate([texts, asked, described, ours_asked, ours_tools])
         with torch.autocast(device, torch.bfloat16):
             vectors = run(student, data, rows, device, options.drop)
         wanted = data.vectors[data.sources[torch.from_numpy(rows).to(device)]].float()
-        size = [len(texts), len(asked), len(asked), len(ours_asked), len(ours_asked), len(lacking)]
+        size = [len(texts), len(asked), len(asked), len(ours_asked), len(ours_asked)]
         theirs = wanted.split(size)
         each = torch.arange(len(asked), device=device)
         numbers = torch.from_numpy(described).to(device)
         marks = torch.from_numpy(same).to(device), torch.from_numpy(server).to(device)
-        of_server = torch.from_numpy(of).to(device)
         whole = vectors[0].split(size)
-        ranking = whole[0][:, :VECTOR]
-        line = (student.slope, student.height), options.weight_line
         parts = []
         for leaving in vectors:  # what all layers say, then what an early exit says
             ours = leaving.split(size)
+            beside = whole[0] if leaving is vectors[0] else whole[0].detach()
             parts.append(
                 torch.stack(
                     (
-                        1 - (ours[0][:, :VECTOR] * theirs[0]).sum(1).mean(),
-                        relations(
-                            ours[0][:, :VECTOR], ranking if leaving is vectors[0] else ranking.detach(), theirs[0]
-                        ),
-                        contrast(ours[1], whole[2], theirs[2], numbers, each, 0.9, *line),
-                        contrast(ours[3], whole[4], theirs[4], *marks, 0.75, *line),
-                        refuse(ours[5], whole[4], of_server, marks[1], line[0]),
+                        1 - (ours[0] * theirs[0]).sum(1).mean(),
+                        relations(ours[0], beside, theirs[0]),
+                        contrast(ours[1], whole[2], theirs[2], numbers, each, 0.9),
+                        contrast(ours[3], whole[4], theirs[4], *marks, 0.75),
                     )
                 )
             )
-        refusing = options.weight_written * options.weight_line
-        weights = torch.tensor([4.0, 1.0, options.weight_pairs, options.weight_written, refusing], device=device)
+        weights = torch.tensor([4.0, 1.0, options.weight_pairs, options.weight_written], device=device)
         losses = torch.stack(parts)
         loss = (losses[0] * weights).sum() + (losses[1:] * weights).sum() / max(1, len(losses) - 1)
         optimiser.zero_grad(set_to_none=True)
@@ -300,16 +258,14 @@ def check(student: Student, options: argparse.Namespace, device: str) -> None:
 
 
 def recall(name: str, of_tools: Vectors, of_queries: Vectors, folder: Path) -> None:
-    """Recall among the first five, meanings alone, on queries that are kept for tuning; and how many that nothing
-    serves are farther from every tool than 97 of 100 others."""
+    """Recall among the first five, meanings alone, on queries that are kept for tuning."""
     results = []
     for path in sorted(folder.glob("*.npz")):
         with np.load(path, allow_pickle=False) as kept:
             tools, queries, kinds, golds = (kept[name].tolist() for name in ("tools", "queries", "kinds", "golds"))
         described = of_tools(tools).float()
         for leaving, asked in enumerate(of_queries(queries)):
-            _, best = (asked[:, :VECTOR].float() @ described[:, :VECTOR].T).topk(5, 1)
-            judged = (asked[:, -VECTOR:].float() @ described[:, -VECTOR:].T).max(1).values
+            _, best = (asked.float() @ described.T).topk(5, 1)
             hits: dict[str, list[float]] = {}
             for found, kind, gold in zip(best.tolist(), kinds, golds, strict=True):
                 if not gold:
@@ -318,9 +274,7 @@ def recall(name: str, of_tools: Vectors, of_queries: Vectors, folder: Path) -> N
                 hits.setdefault(kind, []).append(sum(bool(group & set(found)) for group in groups) / len(groups))
             every = [value for values in hits.values() for value in values]
             by_kind = " ".join(f"{kind[:4]} {sum(v) / len(v):.2f}" for kind, v in sorted(hits.items()))
-            served = torch.tensor([bool(gold) for gold in golds], device=judged.device)
-            declined = (judged[~served] < judged[served].quantile(0.03)).float().mean()
-            results.append(f"{path.stem} {leaving} {sum(every) / len(every):.3f} ({by_kind}) declines {declined:.2f}")
+            results.append(f"{path.stem} {leaving} {sum(every) / len(every):.3f} ({by_kind})")
     say("  ", name, "\n          ".join(results))
 
 
@@ -382,7 +336,6 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--written", type=int, default=384)
     made.add_argument("--weight-pairs", type=float, default=0.3)
     made.add_argument("--weight-written", type=float, default=0.15)
-    made.add_argument("--weight-line", type=float, default=0.0, help="of telling apart what serves and what does not")
     made.add_argument("--rate", type=float, default=1.5e-3)
     made.add_argument("--drop", type=float, default=0.0)
     made.add_argument("--seconds", type=float, default=540)
