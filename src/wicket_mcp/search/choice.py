@@ -192,7 +192,7 @@ class Choice:
         top = chosen[:_PLACES]
         named = mentions(self.query, lambda: [self.mentioned(position) for position in top])
         telling = [word for word in words(self.query) if word not in STOP]
-        meant = self._meant(top, named)
+        meant = self._keep_meant(top, named)
         evidence = self._weigh(top, meant, named, len(telling))
         if meant and evidence.is_in_doubt:
             evidence = replace(evidence, judged=max(self.judge(meant)))
@@ -211,7 +211,7 @@ class Choice:
             evidence=evidence,
         )
 
-    def _meant(self, top: list[int], named: Mentions) -> list[int]:
+    def _keep_meant(self, top: list[int], named: Mentions) -> list[int]:
         """Those that mention every product that the query names, if it names any and there are such."""
         known = [product for product in named.products if product not in named.missing_products]
         return [p for p in top if all(self.mentioned(p).mentions(product) for product in known)] or top

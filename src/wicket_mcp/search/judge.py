@@ -45,16 +45,16 @@ _NOWHERE = -1e4
 
 class Judge:
     def __init__(self, data: bytes, encoder: Encoder) -> None:
-        magic, width, narrow, inner, narrow_inner, self._heads, positions, alone, both = _HEAD.unpack_from(data)
+        magic, width, narrow, inner, narrow_inner, self._heads, positions, single, joint = _HEAD.unpack_from(data)
         if (magic, narrow) != (_MAGIC, WIDTH):
             raise ValueError("not a judge")
         self._encoder = encoder
         matrices = Shrunk(data, _HEAD.size)
         self._positions = matrices.matrix(positions, width)
-        self._alone: list[Layer] = [matrices.layer(width, inner, self._heads) for _ in range(alone)]
+        self._alone: list[Layer] = [matrices.layer(width, inner, self._heads) for _ in range(single)]
         self._request, self._tool = (matrices.blocks(width, narrow) for _ in range(2))
         self._both: list[Joint] = []
-        for _ in range(both):
+        for _ in range(joint):
             keys = matrices.blocks(narrow, 2 * narrow)
             attend, mix, up, down = matrices.layer(narrow, narrow_inner, self._heads)
             self._both.append((attend, keys, mix, up, down))
@@ -92,10 +92,10 @@ class Judge:
         beside = normalise(beside.reshape(count * longest, WIDTH))
         rows = np.tile(request, (count, 1))
         for attend, keys, mix, up, down in self._both:
-            asked = self._by_head(multiply(normalise(rows), attend), count, 3)
-            told = self._by_head(multiply(beside, keys), count, 2)
-            key, value = (np.concatenate((asked[1 + at], told[at]), 2) for at in range(2))
-            share = soften(asked[0] @ key.transpose(0, 1, 3, 2) + hidden)
+            of_request = self._by_head(multiply(normalise(rows), attend), count, 3)
+            of_tool = self._by_head(multiply(beside, keys), count, 2)
+            key, value = (np.concatenate((of_request[1 + at], of_tool[at]), 2) for at in range(2))
+            share = soften(of_request[0] @ key.transpose(0, 1, 3, 2) + hidden)
             rows += multiply((share @ value).transpose(0, 2, 1, 3).reshape(count * length, WIDTH), mix)
             rows += multiply(square(multiply(normalise(rows), up)), down)
         pieces = normalise(rows).reshape(count, length, WIDTH)
@@ -109,9 +109,9 @@ class Judge:
 
 def write_judge(
     positions: "NDArray[np.float32]",
-    alone: "Sequence[Sequence[NDArray[np.float32]]]",
+    single: "Sequence[Sequence[NDArray[np.float32]]]",
     narrowing: "Sequence[NDArray[np.float32]]",
-    both: "Sequence[Sequence[NDArray[np.float32]]]",
+    joint: "Sequence[Sequence[NDArray[np.float32]]]",
     judging: "tuple[NDArray[np.float32], NDArray[np.float32], float]",
     heads: int,
 ) -> bytes:
@@ -121,8 +121,8 @@ def write_judge(
     """
     hidden, last, bias = judging
     width, narrow = narrowing[0].shape
-    sizes = width, narrow, alone[0][2].shape[1], both[0][3].shape[1], heads, len(positions), len(alone), len(both)
-    layers = [[matrix for layer in many for matrix in layer] for many in (alone, both)]
+    sizes = width, narrow, single[0][2].shape[1], joint[0][3].shape[1], heads, len(positions), len(single), len(joint)
+    layers = [[matrix for layer in many for matrix in layer] for many in (single, joint)]
     matrices = [positions, *layers[0], *narrowing, *layers[1], hidden]
     end = np.append(last, np.float32(bias)).astype("<f4").tobytes()
     return b"".join((_HEAD.pack(_MAGIC, *sizes), *(shrink(matrix) for matrix in matrices), end))
