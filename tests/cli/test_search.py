@@ -53,6 +53,15 @@ def test_of_two_tools_that_fit_alike_the_pinned_one_comes_first(notes: Shell) ->
     assert "usage 0.03" in notes.run("search", "send a note to a person", "--explain").out
 
 
+def test_what_came_of_reading_the_tools_of_a_doubtful_answer_is_shown(notes: Shell) -> None:
+    served = notes.run("search", "drop Ann a line that lunch is at one", "--explain").out
+    assert "in doubt at first look; read beside the query, the best tool gets +" in served
+    unserved = notes.run("search", "delete my notes", "--explain")
+    assert "read beside the query, the best tool gets -" in unserved.out
+    assert "No tool clearly fits" in unserved.out + unserved.err
+    assert "in doubt" not in notes.run("search", "send a note to a person", "--explain").out
+
+
 def test_the_parts_of_a_score_that_are_shown_add_up() -> None:
     names = ("letters", "meaning", "part", "reranked", "usage", "learned", "named", "deprecated", "intent")
     parts = {name: float(number) for number, name in enumerate(names, 1)}

@@ -93,7 +93,7 @@ class Choice:
         chosen, withheld = self._walk(fit, limit)
         served, chosen = self._take_turns(fit, chosen, limit)
         hits = tuple(Hit(self.tools[position], float(fit[position])) for position in chosen)
-        return self._judge(chosen, hits, withheld, served)
+        return self._conclude(chosen, hits, withheld, served)
 
     def _walk(self, fit: "NDArray[np.float32]", limit: int) -> tuple[list[int], list[Withheld]]:
         """Positions of the hits, and the withheld tools that would have ranked before or among them.
@@ -185,7 +185,7 @@ class Choice:
                 return position
         return None
 
-    def _judge(
+    def _conclude(
         self, chosen: list[int], hits: tuple[Hit, ...], withheld: list[Withheld], served: tuple[Part, ...]
     ) -> Answer:
         best = hits[0].score if hits else 0.0
