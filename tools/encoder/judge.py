@@ -15,7 +15,6 @@ the tools, or none. DATA as for `train.py`. Needs torch; minutes on one H200. Th
 
 import argparse
 import math
-import random
 import sys
 import time
 from pathlib import Path
@@ -28,20 +27,16 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
 sys.path.insert(0, str(Path(__file__).parent))
 from material import say
 from packed import PARTS, unpack
-from pairs import Server, Texts, read_corpus, read_written
-from student import Student, attention, norm
+from pairing import SHOWN, Batch, Material, wrongness
+from student import attention, norm
 
 from wicket_mcp.search.encoder import Encoder
-from wicket_mcp.search.judge import LONGEST_REQUEST, WIDTH, write_judge
+from wicket_mcp.search.judge import LONGEST_REQUEST, LONGEST_TOOL, WIDTH, write_judge
 
 ALONE, BOTH, HEADS = 3, 3, 4
 """Layers for each text alone and for both together; heads of attention."""
-SIBLINGS, OTHERS = 4, 3
-"""Wrong tools beside each request: of its server, and of others."""
-SHOWN = (0.45, 0.4, 0.15)
-"""How often a tool is read with what it does, with more text besides, and by its name alone."""
-SAME = 0.75
-"""The cosine from which a tool of another server counts as nearly the same."""
+DRAWN = 8
+"""Labelled candidates of a request that are looked at in one step."""
 
 
 class Judge(torch.nn.Module):
@@ -109,84 +104,67 @@ def by_head(rows: torch.Tensor, kinds: int) -> torch.Tensor:
     return rows.view(count, length, kinds, HEADS, width // kinds // HEADS).permute(2, 0, 3, 1, 4)
 
 
-class Material:
-    """Servers as arrays on the device, and the encoder's vectors of all texts."""
+class Labels:
+    """What a greater network says of requests and their candidates (`cross.py`)."""
 
-    def __init__(self, options: argparse.Namespace, state: dict[str, torch.Tensor], device: str) -> None:
-        chance, texts = random.Random(options.seed), Texts()
-        often = read_written(sorted(options.often), texts, chance)
-        plain = sorted(set(options.paraphrases) - set(options.often))
-        self.kinds: list[list[Server]] = [read_written(plain, texts, chance), often]
-        self.kinds.append(read_corpus(options.data, texts, chance) if options.corpus else [])
-        ids, lengths = texts.cut(options.data)
-        self.ids = torch.from_numpy(ids.astype(np.int32)).to(device)
-        self.lengths = torch.from_numpy(lengths.astype(np.int64)).to(device)
-        student = Student(len(state["embeddings"]), 256, options.layers, HEADS, state["up.0"].shape[1], [options.early])
-        student.load_state_dict(state, strict=False)
-        student.to(device).eval()
-        found: list[torch.Tensor] = []
-        with torch.no_grad(), torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
-            for at in range(0, len(ids), 4096):
-                size = self.lengths[at : at + 4096]
-                found.append(student(self.ids[at : at + 4096, : int(size.max())].long(), size).half())
-        self.as_tools, self.as_requests = torch.cat(found, 1)
-        say(*(len(kind) for kind in self.kinds), "servers", len(ids), "texts")
+    def __init__(self, folder: Path, material: Material) -> None:
+        device = material.ids.device
+        rows = torch.from_numpy(np.load(folder / "candidates.npy")).to(device).long()
+        self.requests, self.tools = rows[:, 0], rows[:, 1:]
+        self.says = torch.from_numpy(np.load(folder / "says.npy")).to(device).float()
+        self.shown = torch.arange(len(material.ids), device=device)[:, None].repeat(1, 3)
+        for texts in (texts for server in material.written for texts in server.tools):
+            self.shown[texts[0]] = torch.tensor(texts, device=device)
+        self.shares = torch.tensor(SHOWN, device=device)
 
-    def batch(self, chance: np.random.Generator, size: int, kind: list[Server]) -> tuple[torch.Tensor, ...]:
-        """Texts of tools, their servers; texts of requests, the place of what they ask for or -1, their servers."""
-        rows: list[list[int]] = [[], [], [], [], []]
-        tools, owners, requests, wanted, askers = rows
-        for number in iter(range(1 << 30)):
-            if len(requests) >= size:
-                break
-            server = kind[int(chance.integers(len(kind)))]
-            if not server.requests:
-                continue
-            picked = chance.permutation(len(server.requests))[:14]
-            requests += [server.requests[at][0] for at in picked]
-            wanted += [len(tools) + server.requests[at][1] for at in picked]
-            missing = chance.permutation(len(server.unserved))[:6]
-            requests += [server.unserved[at] for at in missing]
-            wanted += [-1] * len(missing)
-            askers += [number] * (len(picked) + len(missing))
-            tools += [texts[chance.choice(3, p=SHOWN)] for texts in server.tools]
-            owners += [number] * len(server.tools)
-        return tuple(torch.tensor(one, device=self.ids.device) for one in rows)
+    def batch(self, size: int) -> tuple[torch.Tensor, ...]:
+        """Texts of requests and of tools, pairs of a request's and a tool's place, and what is said of them; for each
+        request the places of its pairs."""
+        device = self.says.device
+        rows = torch.randint(len(self.requests), (size,), device=device)
+        drawn = (torch.rand(size, self.says.shape[1], device=device) + (self.tools[rows] >= 0)).topk(DRAWN, 1).indices
+        tools, says = self.tools[rows].gather(1, drawn), self.says[rows].gather(1, drawn)
+        there = tools >= 0
+        numbers, places = tools[there].unique(return_inverse=True)
+        variants = self.shares.multinomial(len(numbers), replacement=True)
+        return self.requests[rows], self.shown[numbers, variants], there.nonzero(), places, says, there
 
 
-def compare(judge: Judge, material: Material, batch: tuple[torch.Tensor, ...], drop: float) -> tuple[torch.Tensor, ...]:
-    """How far it is from telling which pairs fit, from choosing the right tool or none, and how often it chooses so."""
-    tools, owners, requests, wanted, askers = batch
-    device = tools.device
-    with torch.no_grad():
-        of_tools, of_requests = material.as_tools[tools].float(), material.as_requests[requests].float()
-        near = of_requests @ of_tools.T + 0.15 * torch.rand(len(requests), len(tools), device=device)
-        each, served, right = torch.arange(len(requests), device=device), wanted >= 0, wanted.clamp(min=0)
-        own = askers[:, None] == owners[None]
-        near = near.masked_fill((of_tools[right] @ of_tools.T > SAME) & ~own & served[:, None], -9)
-        near[each[served], right[served]] = -9
-        siblings = near.masked_fill(~own, -9).topk(SIBLINGS, 1)
-        others = near.masked_fill(own | ~served[:, None], -9).topk(OTHERS, 1)
-        chosen = torch.cat([right[:, None], siblings.indices, others.indices], 1)
-        there = torch.cat([served[:, None], siblings.values > -5, others.values > -5], 1)
-        pairs, places = there.nonzero(), chosen[there]
-    with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+def compare(judge: Judge, material: Material, batch: Batch, drop: float) -> tuple[torch.Tensor, ...]:
+    weighed = read_and_weigh(judge, material, (batch.requests, batch.tools, batch.pairs[:, 0], batch.places), drop)
+    return wrongness(batch, weighed)
+
+
+def imitate(judge: Judge, material: Material, batch: tuple[torch.Tensor, ...], drop: float) -> tuple[torch.Tensor, ...]:
+    """How far it is from what the labels say of each pair, and of which of the tools or none; and how often it chooses
+    as they do."""
+    requests, tools, pairs, places, says, there = batch
+    weighed = read_and_weigh(judge, material, (requests, tools, pairs[:, 0], places), drop)
+    parting = nn.binary_cross_entropy_with_logits(weighed, says[there].sigmoid())
+    every = torch.full(there.shape, -1e4, device=says.device).index_put(tuple(pairs.T), weighed)
+    none = torch.zeros(len(every), 1, device=says.device)
+    theirs = torch.cat([says.masked_fill(~there, -1e4), none], 1)
+    ours = torch.cat([every, none], 1)
+    choosing = nn.cross_entropy(ours, theirs.softmax(1))
+    return parting, choosing, (ours.argmax(1) == theirs.argmax(1)).float().mean()
+
+
+def read_and_weigh(
+    judge: Judge, material: Material, batch: tuple[torch.Tensor, ...], drop: float
+) -> torch.Tensor:
+    """What it says of pairs: texts of requests and of tools, then the places of both in each pair."""
+    requests, tools, of_request, of_tool = batch
+    with torch.autocast(requests.device.type, torch.bfloat16, enabled=requests.device.type == "cuda"):
         asked, of_asked = judge.read(material.ids[requests], material.lengths[requests], LONGEST_REQUEST, drop)
-        told, of_told = judge.read(material.ids[tools], material.lengths[tools], material.ids.shape[1], drop)
+        told, of_told = judge.read(material.ids[tools], material.lengths[tools], LONGEST_TOOL, drop)
         # Gathered as float32: sums of these at one place are quick on a GPU, those of shorter numbers are not.
-        asked = (asked @ judge.request).float()[pairs[:, 0]]
-        told = (told @ judge.tool).float()[places]
-        weighed = judge.weigh(asked, of_asked[pairs[:, 0]], told, of_told[places], drop)
-    fits = (pairs[:, 1] == 0).float()
-    weight = torch.where(pairs[:, 1] > SIBLINGS, 0.6, 1.0) * (1 + 2 * fits)
-    parting = (nn.binary_cross_entropy_with_logits(weighed, fits, reduction="none") * weight).mean()
-    every = torch.full(there.shape, -1e4, device=device).index_put(tuple(pairs.T), weighed)
-    none = torch.zeros(len(every), 1, device=device)
-    choosing = nn.cross_entropy(torch.cat([every, none], 1), torch.where(served, 0, every.shape[1]))
-    return parting, choosing, (every.argmax(1) == 0)[served].float().mean()
+        asked = (asked @ judge.request).float()[of_request]
+        told = (told @ judge.tool).float()[of_tool]
+        return judge.weigh(asked, of_asked[of_request], told, of_told[of_tool], drop)
 
 
 def train(judge: Judge, material: Material, options: argparse.Namespace) -> None:
+    labels = Labels(options.labels, material) if options.labels else None
     chance = np.random.default_rng(options.seed)
     slow = [rows for name, rows in judge.named_parameters() if name.startswith(("alone", "positions"))]
     quick = [rows for name, rows in judge.named_parameters() if not name.startswith(("alone", "positions"))]
@@ -198,11 +176,12 @@ def train(judge: Judge, material: Material, options: argparse.Namespace) -> None
     while (done := (time.perf_counter() - begun) / options.seconds) < 1:
         for group, rate in zip(optimiser.param_groups, rates, strict=True):
             group["lr"] = rate * min(1, (step + 1) / options.warm) * (1 - done) ** 0.8
-        plain, often, corpus = material.kinds
-        kind = corpus if corpus and done < options.corpus and chance.random() < 0.65 else plain
-        if often and chance.random() < 0.4:
-            kind = often
-        parting, choosing, right = compare(judge, material, material.batch(chance, options.batch, kind), options.drop)
+        if labels and chance.random() < options.imitate:
+            parting, choosing, right = imitate(judge, material, labels.batch(options.batch), options.drop)
+        else:
+            servers = material.corpus if done < options.corpus and chance.random() < 0.65 else material.written
+            batch = material.batch(chance, options.batch, servers)
+            parting, choosing, right = compare(judge, material, batch, options.drop)
         optimiser.zero_grad(set_to_none=True)
         (parting + 0.5 * choosing).backward()
         torch.nn.utils.clip_grad_norm_(judge.parameters(), 1.0)
@@ -233,7 +212,7 @@ def main() -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(options.seed)
     encoder = Encoder(options.encoder.read_bytes())
-    options.layers, options.early = len(encoder.layers()), encoder._early
+    options.layers, options.early, options.heads = len(encoder.layers()), encoder._early, encoder._heads
     state = {name: torch.from_numpy(rows).to(device) for name, rows in unpack(encoder).items()}
     judge = Judge(state).to(device)
     if options.begin:
@@ -250,7 +229,8 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--encoder", type=Path, required=True)
     made.add_argument("--data", type=Path)
     made.add_argument("--paraphrases", type=Path, nargs="+", default=[])
-    made.add_argument("--often", type=Path, nargs="*", default=[], help="of the paraphrases, those to show often")
+    made.add_argument("--labels", type=Path, help="what `cross.py` wrote")
+    made.add_argument("--imitate", type=float, default=0.6, help="the share of the steps that learn from labels")
     made.add_argument("--corpus", type=float, default=0.0, help="the share of the time in which the corpus is read too")
     made.add_argument("--begin", type=Path)
     made.add_argument("--out", type=Path)

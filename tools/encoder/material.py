@@ -184,6 +184,8 @@ class Data:
         for tool in self.tools:
             for text in (tool.text, tool.bare, tool.padded, *tool.english):
                 index.setdefault(text, base + len(index))
+        for text in (text for many in written.unserved(options.paraphrases).values() for text in many):
+            index.setdefault(text, base + len(index))
         texts += list(index)
         requests = sorted({a for a, _ in pairs})
         dressed: list[tuple[str, int]] = []
@@ -273,6 +275,7 @@ class Data:
                     ([index[tool.text], index[tool.padded], index[tool.bare]], asked, extra.get(tool.text, []))
                 )
             self.servers.append(entries)
+        self.rows = {text: at for at, text in enumerate(texts[:base])} | index | offset
         self.clusters = neighbours(self.vectors[: self.plain], max(8, self.plain // 700))
         self.siblings = siblings(texts, self.pairs)
 

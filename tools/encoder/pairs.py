@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import paraphrases as written
 import synonyms
-from material import PREFIXES, cut, noisy, prepare_cutting
+from material import PREFIXES, cut, noisy, prepare_cutting, say
 from student import LONGEST
 
 MOST_TOOLS, FEWEST_TOOLS = 24, 4
@@ -51,6 +51,22 @@ class Texts:
         with Pool(os.cpu_count(), prepare_cutting, (data,)) as pool:
             done = pool.map(cut, parts, chunksize=1)
         return np.concatenate([ids[:, :LONGEST] for ids, _ in done]), np.concatenate([lengths for _, lengths in done])
+
+
+def read_all(data: Path, paths: list[Path]) -> tuple[Texts, list[Server], list[Server]]:
+    """The texts, the servers that we wrote and those of the corpus: always in the same order."""
+    chance, texts = random.Random(1), Texts()
+    return texts, read_written(sorted(paths), texts, chance), read_corpus(data, texts, chance)
+
+
+def labelled(data: Path, paths: list[Path], labels: Path, rows: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of requests and their candidates, or -1, and what `cross.py` says of them."""
+    known = np.array([rows.get(text, -1) for text in read_all(data, paths)[0].all] + [-1])
+    chosen = known[np.load(labels / "candidates.npy")]
+    says = np.load(labels / "says.npy").astype(np.float32)
+    usable = (chosen[:, 0] >= 0) & ((chosen[:, 1:] >= 0).sum(1) > 1)
+    say("labelled", int(usable.sum()), "requests", int((chosen[usable, 1:] >= 0).sum()), "pairs")
+    return chosen[usable], says[usable]
 
 
 def read_written(paths: list[Path], texts: Texts, chance: random.Random) -> list[Server]:

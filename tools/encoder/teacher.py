@@ -58,6 +58,14 @@ def buckets(length: int, device: str) -> torch.Tensor:
 
 
 def encode(weights: dict[str, torch.Tensor], ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    rows = read(weights, ids, mask)
+    weight = mask[:, :, None].to(rows.dtype)
+    return nn.normalize((rows * weight).sum(1).float() / weight.sum(1).float(), dim=1)
+
+
+def read(weights: dict[str, torch.Tensor], ids: torch.Tensor, mask: torch.Tensor, drop: float = 0.0) -> torch.Tensor:
+    """A row for each piece of each text."""
+
     def linear(rows: torch.Tensor, name: str) -> torch.Tensor:
         return nn.linear(rows, weights[name + ".weight"], weights[name + ".bias"])
 
@@ -66,23 +74,25 @@ def encode(weights: dict[str, torch.Tensor], ids: torch.Tensor, mask: torch.Tens
 
     places = torch.cumsum(mask, 1) * mask + 1
     rows = weights["embeddings.word_embeddings.weight"][ids] + weights["embeddings.position_embeddings.weight"][places]
-    rows = norm(rows, "embeddings.LayerNorm")
+    rows = nn.dropout(norm(rows, "embeddings.LayerNorm"), drop, drop > 0)
     count, length, width = rows.shape
     bias = weights["encoder.relative_attention_bias.weight"][buckets(length, str(rows.device))].permute(2, 0, 1)[None]
-    bias = (bias + (1 - mask[:, None, None, :].to(rows.dtype)) * -30000).contiguous()
+    bias = bias + (1 - mask[:, None, None, :].to(rows.dtype)) * -30000
     for number in range(12):
         name = f"encoder.layer.{number}"
         query, key, value = (
             linear(rows, f"{name}.attention.attn.{part}").view(count, length, HEADS, -1).transpose(1, 2)
             for part in "qkv"
         )
-        mixed = nn.scaled_dot_product_attention(query, key, value, attn_mask=bias)
-        mixed = linear(mixed.transpose(1, 2).reshape(count, length, width), f"{name}.attention.attn.o")
+        # Written out, as in `student.py`: fused attention prepares itself anew for every size.
+        share = (query @ key.transpose(-1, -2) * query.shape[-1] ** -0.5 + bias).softmax(-1, dtype=torch.float32)
+        mixed = (share.to(value.dtype) @ value).transpose(1, 2).reshape(count, length, width)
+        mixed = nn.dropout(linear(mixed, f"{name}.attention.attn.o"), drop, drop > 0)
         rows = norm(mixed + rows, f"{name}.attention.LayerNorm")
         inner = nn.gelu(linear(rows, f"{name}.intermediate.dense"))
-        rows = norm(linear(inner, f"{name}.output.dense") + rows, f"{name}.output.LayerNorm")
-    weight = mask[:, :, None].to(rows.dtype)
-    return nn.normalize((rows * weight).sum(1).float() / weight.sum(1).float(), dim=1)
+        inner = nn.dropout(linear(inner, f"{name}.output.dense"), drop, drop > 0)
+        rows = norm(inner + rows, f"{name}.output.LayerNorm")
+    return rows
 
 
 if __name__ == "__main__":

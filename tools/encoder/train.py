@@ -56,10 +56,13 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
 sys.path.insert(0, str(Path(__file__).parent))
 from material import Data, cut, prepare_cutting, say, taught, tokenizer
 from packed import pack
+from pairs import labelled
 from student import Student, begin_with
 
 SHOWN = (0.45, 0.35, 0.2)
 """How often a tool is read with what it does, with more text besides, and by its name alone."""
+DRAWN = 8
+"""Labelled candidates of a request that are looked at in one step."""
 Vectors = Callable[[list[str]], torch.Tensor]
 
 
@@ -102,9 +105,21 @@ def contrast(
     return (nn.cross_entropy(logits, own) + 0.5 * nn.cross_entropy(logits.T, own)) / 1.5
 
 
+def imitation(asked: torch.Tensor, tools: torch.Tensor, places: torch.Tensor, said: torch.Tensor) -> torch.Tensor:
+    """A request lies to its candidates as a network that reads both (`cross.py`) says of them."""
+    if not len(asked):
+        return asked.sum()
+    missing = places < 0
+    near = (asked[:, None] * tools[places.clamp(min=0)]).sum(2) / 0.05
+    theirs = said.float().masked_fill(missing, -1e4).softmax(1)
+    return nn.kl_div(near.masked_fill(missing, -1e4).log_softmax(1), theirs, reduction="batchmean")
+
+
 class Sampler:
-    def __init__(self, data: Data, seed: int) -> None:
-        self.data, self.chance = data, np.random.default_rng(seed)
+    def __init__(self, data: Data, options: argparse.Namespace) -> None:
+        self.data, self.chance = data, np.random.default_rng(options.seed)
+        known = options.data, options.paraphrases, options.labels, data.rows
+        self.labels = labelled(*known) if options.labels else None
         self.by_code = [data.foreign[data.codes == code] for code in sorted(set(data.codes.tolist()))]
 
     def texts(self, options: argparse.Namespace) -> np.ndarray:
@@ -129,7 +144,21 @@ class Sampler:
         return picked[:, 0], picked[:, 1]
 
     def batch(self, options: argparse.Namespace) -> tuple[np.ndarray, ...]:
-        return self.texts(options), *self.pairs(options.pairs), *self.tools(options.written)
+        return self.texts(options), *self.pairs(options.pairs), *self.tools(options.written), *self.imitate(options)
+
+    def imitate(self, options: argparse.Namespace) -> tuple[np.ndarray, ...]:
+        """Labelled requests, tools, the place of each request's candidates among these or -1, and what is said."""
+        if self.labels is None:
+            return tuple(np.zeros(shape, np.int64) for shape in (0, 0, (0, 1), (0, 1)))
+        chosen, says = self.labels
+        picked = self.chance.integers(0, len(chosen), options.labelled)
+        candidates = chosen[picked, 1:]
+        drawn = np.argsort(self.chance.random(candidates.shape) + (candidates < 0), 1)[:, :DRAWN]
+        candidates, said = np.take_along_axis(candidates, drawn, 1), np.take_along_axis(says[picked], drawn, 1)
+        tools, places = np.unique(candidates, return_inverse=True)
+        if tools[0] < 0:
+            tools[0] = tools[-1]
+        return chosen[picked, 0], tools, np.where(candidates < 0, -1, places.reshape(candidates.shape)), said
 
     def tools(self, count: int) -> tuple[np.ndarray, ...]:
         """Requests that we wrote and their tools, whole servers at a time: siblings are the hardest to tell apart."""
@@ -168,9 +197,9 @@ def train(data: Data, options: argparse.Namespace, pieces: int, device: str) -> 
         betas=(0.9, 0.98), fused=device == "cuda",
     )  # fmt: skip
     rates = [group["lr"] for group in optimiser.param_groups]
-    batches = feed(Sampler(data, options.seed), options)
+    batches = feed(Sampler(data, options), options)
     begun, step, shown = time.perf_counter(), 0, 0
-    averages = torch.zeros(4, device=device)
+    averages = torch.zeros(5, device=device)
     mean: dict[str, torch.Tensor] = {}
     student.train()
     while True:
@@ -181,12 +210,13 @@ def train(data: Data, options: argparse.Namespace, pieces: int, device: str) -> 
             group["lr"] = (
                 rate * min(1.0, (step + 1) / 300) * (0.5 + 0.5 * math.cos(math.pi * done) if done > 0.1 else 1.0)
             )
-        texts, asked, described, ours_asked, ours_tools, same, server = batches.get()
-        rows = np.concatenate([texts, asked, described, ours_asked, ours_tools])
+        texts, asked, described, ours_asked, ours_tools, same, server, *labels = batches.get()
+        rows = np.concatenate([texts, asked, described, ours_asked, ours_tools, *labels[:2]])
         with torch.autocast(device, torch.bfloat16):
             vectors = run(student, data, rows, device, options.drop)
         wanted = data.vectors[data.sources[torch.from_numpy(rows).to(device)]].float()
-        size = [len(texts), len(asked), len(asked), len(ours_asked), len(ours_asked)]
+        size = [len(texts), len(asked), len(asked), len(ours_asked), len(ours_asked), *map(len, labels[:2])]
+        places, said = (torch.from_numpy(part).to(device) for part in labels[2:])
         theirs = wanted.split(size)
         each = torch.arange(len(asked), device=device)
         numbers = torch.from_numpy(described).to(device)
@@ -203,10 +233,13 @@ def train(data: Data, options: argparse.Namespace, pieces: int, device: str) -> 
                         relations(ours[0], beside, theirs[0]),
                         contrast(ours[1], whole[2], theirs[2], numbers, each, 0.9),
                         contrast(ours[3], whole[4], theirs[4], *marks, 0.75),
+                        imitation(ours[5], whole[6], places, said),
                     )
                 )
             )
-        weights = torch.tensor([4.0, 1.0, options.weight_pairs, options.weight_written], device=device)
+        weights = torch.tensor(
+            [4.0, 1.0, options.weight_pairs, options.weight_written, options.weight_labels], device=device
+        )
         losses = torch.stack(parts)
         loss = (losses[0] * weights).sum() + (losses[1:] * weights).sum() / max(1, len(losses) - 1)
         optimiser.zero_grad(set_to_none=True)
@@ -334,6 +367,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--batch", type=int, default=2048)
     made.add_argument("--pairs", type=int, default=768)
     made.add_argument("--written", type=int, default=384)
+    made.add_argument("--labels", type=Path, help="what `cross.py` wrote")
+    made.add_argument("--labelled", type=int, default=384)
+    made.add_argument("--weight-labels", type=float, default=0.4)
     made.add_argument("--weight-pairs", type=float, default=0.3)
     made.add_argument("--weight-written", type=float, default=0.15)
     made.add_argument("--rate", type=float, default=1.5e-3)
