@@ -1,7 +1,7 @@
 """A teacher for pairs: mpnet reads a request and a tool as one text, and learns whether they belong together.
 
     python tools/encoder/cross.py --encoder encoder.bin --data DATA --teacher TEACHER \\
-        --paraphrases tools/encoder/paraphrases/*.txt --corpus 1 --seconds 330 --out LABELS
+        --paraphrases tools/encoder/paraphrases/*.txt --seconds 285 --out LABELS
 
 For training only: it has 110 million numbers. After it has learnt from what `pairing.py` shows, it says of every
 request how well each of its nearest tools does it: of its own server, of others, and operations of the corpus, which
@@ -18,10 +18,9 @@ from pathlib import Path
 import numpy as np
 import teacher
 import torch
-import torch.nn.functional as nn
 from material import START, say
-from pairing import Batch, Material, wrongness
 from packed import unpack
+from pairing import Batch, Material, wrongness
 
 from wicket_mcp.search.encoder import Encoder
 
@@ -117,10 +116,8 @@ def learn(cross: Cross, material: Material, pieces: Pieces, options: argparse.Na
 def weigh(cross: Cross, pieces: Pieces, batch: Batch, drop: float) -> torch.Tensor:
     requests, tools = batch.requests[batch.pairs[:, 0]], batch.tools[batch.places]
     order = pieces.sizes(requests, tools).argsort()
-    found: list[torch.Tensor] = []
     with torch.autocast(requests.device.type, torch.bfloat16):
-        for part in order.chunk(4):
-            found.append(cross(pieces.join(requests[part], tools[part]), drop))
+        found = [cross(pieces.join(requests[part], tools[part]), drop) for part in order.chunk(4)]
     return torch.cat(found)[order.argsort()]
 
 
@@ -173,9 +170,8 @@ def candidates(material: Material, chance: torch.Generator) -> Iterator[torch.Te
             right[:, None],
             of(tools, pick(near.masked_fill(~own | is_right, -9), OWN - 1, OWN - 1)),
             of(tools, pick(near.masked_fill(own | is_right, -9), OTHERS, 3 * OTHERS)),
+            of(corpus, pick(vectors @ material.as_tools[corpus].T, CORPUS, 3 * CORPUS)),
         ]
-        if len(corpus):
-            columns.append(of(corpus, pick(vectors @ material.as_tools[corpus].T, CORPUS, 3 * CORPUS)))
         yield torch.cat([texts[:, None], *columns], 1)
 
 
@@ -238,7 +234,6 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--data", type=Path, required=True)
     made.add_argument("--teacher", type=Path, required=True)
     made.add_argument("--paraphrases", type=Path, nargs="+", required=True)
-    made.add_argument("--corpus", type=float, default=0.0, help="whether the corpus is labelled too")
     made.add_argument("--check", type=Path)
     made.add_argument("--out", type=Path, required=True)
     made.add_argument("--batch", type=int, default=192)

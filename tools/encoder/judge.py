@@ -3,14 +3,15 @@
     python tools/encoder/judge.py --encoder encoder.bin --data DATA --paraphrases tools/encoder/paraphrases/*.txt \\
         --corpus 0.5 --seconds 225 --out FIRST
     python tools/encoder/judge.py … --begin FIRST --seconds 258 --drop 0.12 --seed 3 --out SECOND
-    python tools/encoder/judge.py … --begin SECOND --often tools/encoder/paraphrases/4[1-4]*.txt --rate 2e-4 …
-    python tools/encoder/judge.py --encoder encoder.bin --begin THIRD --pack judge.bin
+    python tools/encoder/judge.py … --begin SECOND --labels LABELS --rate 6e-4 --seed 21 --seconds 505 --out THIRD
+    python tools/encoder/judge.py … --begin THIRD --plain 0.75 --rate 3e-4 --batch 256 --seconds 720 --out FOURTH
+    python tools/encoder/judge.py --encoder encoder.bin --begin FOURTH --pack judge.bin
 
-It begins with the encoder's first layers and keeps its word pieces as they are. A request is set beside the tool it
-asks for, the siblings that the encoder finds nearest, and near tools of other servers that are not nearly the same; a
-request that nothing serves, beside its server's nearest tools. What is learnt is whether each pair fits, and which of
-the tools, or none. DATA as for `train.py`. Needs torch; minutes on one H200. The packaged file was made so, in 900,
-5,900 and then some hundred steps, the last on a CPU, with paraphrases 01 to 44 (the first two runs without 41 to 44).
+It begins with the encoder's first layers and keeps its word pieces as they are. It learns from pairs (`pairing.py`) and
+from what a greater network says of others (LABELS, which `cross.py` writes). DATA as for `train.py`. Needs torch;
+minutes on one H200. The packaged file was made so, in 900, 5,900, 4,700 and then some hundred steps. The last were on a
+CPU, with 1,070 of the servers of paraphrases 33 to 50, 720 of which have requests in plain words: the others' avoid the
+tools' own words and those that nothing serves do not, from which it had learnt that plain words speak against a tool.
 """
 
 import argparse
@@ -149,9 +150,7 @@ def imitate(judge: Judge, material: Material, batch: tuple[torch.Tensor, ...], d
     return parting, choosing, (ours.argmax(1) == theirs.argmax(1)).float().mean()
 
 
-def read_and_weigh(
-    judge: Judge, material: Material, batch: tuple[torch.Tensor, ...], drop: float
-) -> torch.Tensor:
+def read_and_weigh(judge: Judge, material: Material, batch: tuple[torch.Tensor, ...], drop: float) -> torch.Tensor:
     """What it says of pairs: texts of requests and of tools, then the places of both in each pair."""
     requests, tools, of_request, of_tool = batch
     with torch.autocast(requests.device.type, torch.bfloat16, enabled=requests.device.type == "cuda"):
@@ -165,6 +164,7 @@ def read_and_weigh(
 
 def train(judge: Judge, material: Material, options: argparse.Namespace) -> None:
     labels = Labels(options.labels, material) if options.labels else None
+    plain = [server for server in material.written if server.has_plain]
     chance = np.random.default_rng(options.seed)
     slow = [rows for name, rows in judge.named_parameters() if name.startswith(("alone", "positions"))]
     quick = [rows for name, rows in judge.named_parameters() if not name.startswith(("alone", "positions"))]
@@ -180,6 +180,8 @@ def train(judge: Judge, material: Material, options: argparse.Namespace) -> None
             parting, choosing, right = imitate(judge, material, labels.batch(options.batch), options.drop)
         else:
             servers = material.corpus if done < options.corpus and chance.random() < 0.65 else material.written
+            if plain and chance.random() < options.plain:
+                servers = plain
             batch = material.batch(chance, options.batch, servers)
             parting, choosing, right = compare(judge, material, batch, options.drop)
         optimiser.zero_grad(set_to_none=True)
@@ -232,6 +234,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--labels", type=Path, help="what `cross.py` wrote")
     made.add_argument("--imitate", type=float, default=0.6, help="the share of the steps that learn from labels")
     made.add_argument("--corpus", type=float, default=0.0, help="the share of the time in which the corpus is read too")
+    made.add_argument("--plain", type=float, default=0.0, help="the share for servers with requests in plain words")
     made.add_argument("--begin", type=Path)
     made.add_argument("--out", type=Path)
     made.add_argument("--pack", type=Path)

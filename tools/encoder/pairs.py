@@ -30,6 +30,8 @@ class Server:
     requests: list[tuple[int, int]] = field(default_factory=list)
     """A text, and the tool that it asks for."""
     unserved: list[int] = field(default_factory=list)
+    has_plain: bool = False
+    """Whether some requests are in the tools' own words."""
 
 
 class Texts:
@@ -74,6 +76,7 @@ def read_written(paths: list[Path], texts: Texts, chance: random.Random) -> list
     servers: list[Server] = []
     for group in written.groups(written.load(paths)):
         server = Server(unserved=[texts.number(text) for text in unserved.get(group[0].server, ())])
+        server.has_plain = any(tool.has_plain for tool in group)
         for place, tool in enumerate(group):
             server.tools.append((texts.number(tool.text), texts.number(tool.padded), texts.number(tool.bare)))
             for text in (*tool.english, *(text for _, text in tool.foreign)):

@@ -1,8 +1,8 @@
 """The requests that we wrote for public tools, read for training.
 
 A file names a server after `@`; each line below is a tool: its name, what it does in our words, and requests that avoid
-those words. A request that begins with a language's code and a colon is in that language. A line after `!` has requests
-that none of the server's tools serves.
+those words, or, after `=`, use them. A request that begins with a language's code and a colon is in that language. A
+line after `!` has requests that none of the server's tools serves.
 """
 
 import random
@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+_PLAIN = "= "
 _CODE = re.compile(r"^(de|fr|es|zh|ja): *")
 _WORDS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 PADDING = (
@@ -36,6 +37,8 @@ class WrittenTool:
     about: str
     english: tuple[str, ...]
     foreign: tuple[tuple[str, str], ...]
+    has_plain: bool = False
+    """Whether some of the requests are in the tool's own words."""
 
     @property
     def bare(self) -> str:
@@ -66,9 +69,10 @@ def load(paths: list[Path]) -> list[WrittenTool]:
             elif line.strip() and not line.startswith("!"):
                 head, *requests = [part.strip() for part in line.split(" | ")]
                 name, _, about = head.partition(";")
-                english = tuple(text for text in requests if not _CODE.match(text))
+                english = tuple(text.removeprefix(_PLAIN) for text in requests if not _CODE.match(text))
                 foreign = tuple((found[1], text[found.end() :]) for text in requests if (found := _CODE.match(text)))
-                tools.append(WrittenTool(server, name.strip(), about.strip(), english, foreign))
+                has_plain = any(text.startswith(_PLAIN) for text in requests)
+                tools.append(WrittenTool(server, name.strip(), about.strip(), english, foreign, has_plain))
     return tools
 
 

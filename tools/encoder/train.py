@@ -20,7 +20,12 @@
     python tools/encoder/blend.py encoder.bin OUT/encoder-3.bin 0.75 encoder.bin
     python tools/encoder/train.py … --teacher encoder.bin --begin encoder.bin --layers 9 --exits 3 --seed 15 \
         --rate 1e-3 --steps 0 --seconds 400 --batch 1536 --pairs 768 --written 2048 --weight-written 0.8 --drop 0.08
-    python tools/encoder/blend.py encoder.bin OUT/encoder-3.bin 0.6 NEW
+    python tools/encoder/blend.py encoder.bin OUT/encoder-3.bin 0.6 encoder.bin
+    python tools/encoder/cross.py …
+    python tools/encoder/train.py … --teacher encoder.bin --begin encoder.bin --labels LABELS --layers 9 --exits 3 \
+        --seed 16 --rate 1e-3 --steps 0 --seconds 410 --batch 1536 --pairs 768 --written 2048 --weight-written 0.8 \
+        --drop 0.08
+    python tools/encoder/blend.py encoder.bin OUT/encoder-3.bin 0.7 NEW
 
 DATA comes from `corpus.py` and `vocabulary.py` (48000 pieces), TEACHER (teacher.npz, tokenizer.json) from `teacher.py`.
 Needs torch and tokenizers; an hour on one H200, of which a minute for the teacher in each run. The packaged file was
@@ -29,13 +34,14 @@ with the file of the third, and the clock stopped it after some 5,700 steps. The
 still be had, paraphrases 01 to 22, and the file before it as its teacher, so that it forgets nothing (3,400 steps). The
 file after it comes from two more, with paraphrases 01 to 31 and the fifth's file as their teacher (1,600 and 3,700
 steps), of which three quarters were laid over one of the fifth's; they also had vectors of their own for what serves
-and what does not, which told it no better and are gone. The packaged one has paraphrases 01 to 40 (2,700 steps), and
-six tenths of it. The order of a GPU's sums is not fixed, so another run gives other last digits. Four things are learnt
-at once. Texts lie where the teacher has them, and to one another as the teacher's do. So do they in other words
-(`synonyms.py`), by which the encoder learns what the teacher does not know: how people talk of what tools do. A
+and what does not, which told it no better and are gone. The one after that has paraphrases 01 to 40 (2,700 steps), and
+six tenths of it; the packaged one 01 to 50, before those in plain words (`=`) were written, and what `cross.py` says
+(2,560 steps, seven tenths). The order of a GPU's sums is not fixed, so another run gives other last digits. Five things
+are learnt at once. Texts lie where the teacher has them, and to one another as the teacher's do. So do they in other
+words (`synonyms.py`), by which the encoder learns what the teacher does not know: how people talk of what tools do. A
 translation lies where the teacher has its English. A request is nearer to what it asks for than to anything else of the
-batch, its siblings of the same server among them. All of it is asked of the last layer, and of a query's early exit
-beside the last layer of tools.
+batch, its siblings of the same server among them. It lies to its candidates as a network that reads both texts at once
+says of them. All of it is asked of the last layer, and of a query's early exit beside the last layer of tools.
 OUT gets encoder-N.bin for each exit after N layers, in parts: join them, and write the SHA-256 into
 `wicket_mcp/search/encoder.py`.
 """
@@ -44,7 +50,8 @@ import argparse
 import math
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import cycle
 from multiprocessing import Queue, get_context
 from pathlib import Path
 
@@ -61,6 +68,8 @@ from student import Student, begin_with
 
 SHOWN = (0.45, 0.35, 0.2)
 """How often a tool is read with what it does, with more text besides, and by its name alone."""
+FEEDERS = 4
+"""Processes that draw batches."""
 DRAWN = 8
 """Labelled candidates of a request that are looked at in one step."""
 Vectors = Callable[[list[str]], torch.Tensor]
@@ -197,7 +206,7 @@ def train(data: Data, options: argparse.Namespace, pieces: int, device: str) -> 
         betas=(0.9, 0.98), fused=device == "cuda",
     )  # fmt: skip
     rates = [group["lr"] for group in optimiser.param_groups]
-    batches = feed(Sampler(data, options), options)
+    batches = feed(data, options)
     begun, step, shown = time.perf_counter(), 0, 0
     averages = torch.zeros(5, device=device)
     mean: dict[str, torch.Tensor] = {}
@@ -210,7 +219,7 @@ def train(data: Data, options: argparse.Namespace, pieces: int, device: str) -> 
             group["lr"] = (
                 rate * min(1.0, (step + 1) / 300) * (0.5 + 0.5 * math.cos(math.pi * done) if done > 0.1 else 1.0)
             )
-        texts, asked, described, ours_asked, ours_tools, same, server, *labels = batches.get()
+        texts, asked, described, ours_asked, ours_tools, same, server, *labels = next(batches)
         rows = np.concatenate([texts, asked, described, ours_asked, ours_tools, *labels[:2]])
         with torch.autocast(device, torch.bfloat16):
             vectors = run(student, data, rows, device, options.drop)
@@ -261,17 +270,20 @@ def train(data: Data, options: argparse.Namespace, pieces: int, device: str) -> 
     return student.eval()
 
 
-def feed(sampler: Sampler, options: argparse.Namespace) -> "Queue[tuple[np.ndarray, ...]]":
-    """Batches from a process of their own, in an order that the seed fixes."""
+def feed(data: Data, options: argparse.Namespace) -> Iterator[tuple[np.ndarray, ...]]:
+    """Batches from processes of their own, in an order that the seed fixes."""
     context = get_context("fork")
-    queue: Queue[tuple[np.ndarray, ...]] = context.Queue(maxsize=24)
+    sampler = Sampler(data, options)
 
-    def fill() -> None:
+    def fill(queue: "Queue[tuple[np.ndarray, ...]]", number: int) -> None:
+        sampler.chance = np.random.default_rng((options.seed, number))
         while True:
             queue.put(sampler.batch(options))
 
-    context.Process(target=fill, daemon=True).start()
-    return queue
+    queues: list[Queue[tuple[np.ndarray, ...]]] = [context.Queue(maxsize=8) for _ in range(FEEDERS)]
+    for number, queue in enumerate(queues):
+        context.Process(target=fill, args=(queue, number), daemon=True).start()
+    return (queue.get() for queue in cycle(queues))
 
 
 def check(student: Student, options: argparse.Namespace, device: str) -> None:

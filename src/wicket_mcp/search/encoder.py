@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from wicket_mcp.search.transformer import Layer
 
-DIGEST = "41135da274485e922eb0fcfb59d8cc9e84e707bf7dddecaf7cd3d0db9c4044b1"
+DIGEST = "f6c3336b752dae7018c3724b1a39834db5a72979a19227298c3635e294c0d615"
 LONGEST = 64
 """Word pieces of a text that are read."""
 _HEAD = struct.Struct("<8s9I")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     ]
     """As a layer of the encoder, with keys and values of the tool after the attention's."""
 
-DIGEST = "4f9d433e0044ddfa74dcb74b696b6d96685c30fb5f3d301fd5aaf111ae1de7bb"
+DIGEST = "427b49d6d4e543d161408b5243680175928c4e97c319a7313b40c7d30c9dfb2b"
 CHECKSUM = int(DIGEST[8:16], 16)
 """Identifies it: what another one read of tools cannot be used."""
 WIDTH = 128
