@@ -3,15 +3,16 @@
 python -m retrieval.calibrate       (in bench/, with PYTHONPATH=../src)
 
 Logistic regressions in which every size of catalogue, and servable and unservable queries, weigh the same: one of what
-is seen at first look, and one of what the judge adds, for the answers that the first leaves in doubt. Intercept and the
-weight of the catalogue's size are then set so that WRONGLY percent of the servable queries of every size are declined.
+is seen at first look, and one of what the judge adds, for the answers that the first leaves in doubt. Then each size
+gets the level at which the share of servable queries that is declined, and that of unservable ones which is not, are
+the same part of what is allowed (WRONGLY, 100 - RIGHTLY).
 """
 
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from retrieval.declining import SIZES, WRONGLY, cases
+from retrieval.declining import RIGHTLY, SIZES, WRONGLY, cases
 from retrieval.sets import Labelled, catalogue
 from wicket_mcp.search import SearchIndex, build_segment
 from wicket_mcp.search.confidence import DOUBT, Evidence
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _ROUNDS = 100
 _WORST = -12.0  # that the judge can say
 _SIZE = -4  # the input that is the logarithm of the number of tools
+_SETTLED = 30.0  # log odds of what is not in doubt, after the judge's
 
 
 def main() -> None:
@@ -50,12 +52,17 @@ def main() -> None:
     plain = np.array([evidence.inputs for evidence in seen], float)
     judged = np.array([(evidence.judged, *evidence.inputs) for evidence in seen], float)
     everywhere = np.ones(len(seen), bool)
-    first = _level(_fit(plain, served, size, everywhere), plain, served, size, everywhere)
-    odds = plain @ first
+    first = _fit(plain, served, size, everywhere)
+    at_first = _levels(plain @ first, served, size)
+    odds = plain @ first - _interpolate(at_first, plain)
     doubtful = (odds > DOUBT[0]) & (odds < DOUBT[1])
-    second = _level(_fit(judged, served, size, doubtful), judged, served, size, doubtful, odds)
-    print(f"WEIGHTS = {_list(first)}\nJUDGED = {_list(second)}")
-    decided = np.where(doubtful, judged @ second, odds)
+    second = _fit(judged, served, size, doubtful)
+    settled = np.where(odds < 0, -_SETTLED, _SETTLED)
+    after_judge = _levels(np.where(doubtful, judged @ second, settled), served, size)
+    columns = zip(SIZES, at_first, after_judge, strict=True)
+    levels = ", ".join(f"({each}, {one:.2f}, {two:.2f})" for each, one, two in columns)
+    print(f"WEIGHTS = {_list(first)}\nJUDGED = {_list(second)}\nLEVELS = ({levels})")
+    decided = np.where(doubtful, judged @ second - _interpolate(after_judge, plain), odds)
     for each in SIZES:
         of_size = size == each
         wrongly, rightly = (100 * (decided[of_size & (served == truth)] < 0).mean() for truth in (True, False))
@@ -85,26 +92,20 @@ def _fit(inputs: "Values", served: "Flags", size: "NDArray[np.int64]", rows: "Fl
     return weights
 
 
-def _level(
-    weights: "Values",
-    inputs: "Values",
-    served: "Flags",
-    size: "NDArray[np.int64]",
-    rows: "Flags",
-    odds: "Values | None" = None,
-) -> "Values":
-    """The weights with another intercept and another weight of the size: those that decline the same share everywhere.
-    Outside of `rows` the `odds` decide."""
-    evidence = inputs @ weights
-    if odds is not None:
-        evidence = np.where(rows, evidence, np.where(odds < 0, -1e3, 1e3))
-    of_size = [(size == each) & served for each in SIZES]
-    limits = [float(np.quantile(evidence[one], WRONGLY / 100)) for one in of_size]
-    slope, height = np.polyfit([float(inputs[one, _SIZE].mean()) for one in of_size], limits, 1)
-    moved = weights.copy()
-    moved[_SIZE] -= slope
-    moved[-1] -= height
-    return moved
+def _levels(evidence: "Values", served: "Flags", size: "NDArray[np.int64]") -> list[float]:
+    """For each size the evidence below which an answer is best declined."""
+    levels: list[float] = []
+    for each in SIZES:
+        servable, others = (np.sort(evidence[(size == each) & (served == truth)]) for truth in (True, False))
+        limits = np.unique(np.concatenate((servable, others)))
+        wrong = np.searchsorted(servable, limits) / len(servable) / (WRONGLY / 100)
+        missed = (1 - np.searchsorted(others, limits) / len(others)) / (1 - RIGHTLY / 100)
+        levels.append(float(limits[np.maximum(wrong, missed).argmin()]))
+    return levels
+
+
+def _interpolate(levels: list[float], inputs: "Values") -> "Values":
+    return np.interp(inputs[:, _SIZE], np.log(list(SIZES)), levels)
 
 
 def _list(weights: "Values") -> str:

@@ -6,14 +6,18 @@ answers that it leaves in doubt, after the judge has read their tools. Knows nei
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 from math import exp, log
 
 import msgspec
 
-WEIGHTS = (9.49, 11.83, -0.39, -4.45, -1.51, 1.46, 0.59, -0.37, -4.63, 0.91, -3.02)
+WEIGHTS = (11.75, 9.87, -0.31, -4.36, -1.32, 0.79, 1.00, -0.49, -4.36, 0.87, -4.23)
 """Of each of `Evidence.inputs`; the last is that of nothing at all."""
-JUDGED = (0.46, 7.51, 15.72, -0.39, -5.70, -0.64, 0.81, 0.80, -0.51, -6.83, 0.70, -2.26)
+JUDGED = (0.55, 10.25, 8.47, -0.32, -4.99, 0.11, 0.21, 1.54, -0.64, -5.48, 1.04, -1.53)
 """Of what the judge says, and of each of `Evidence.inputs`."""
+LEVELS = ((5, -1.20, -0.82), (20, -1.34, 0.02), (140, -1.14, -0.04), (1966, -1.36, -0.49))
+"""Tools, and what is then taken off the log odds, at first look and after the judge's: with it, each of these sizes
+declines as much too often as too seldom, measured by what is allowed. Between them it is interpolated."""
 DOUBT = (-2.0, 2.0)
 """The log odds at first look between which an answer is in doubt."""
 SURE = 0.5
@@ -64,13 +68,28 @@ class Evidence(msgspec.Struct, frozen=True):
     @property
     def is_in_doubt(self) -> bool:
         """Whether the judge should read the tools."""
-        return DOUBT[0] < _weigh(WEIGHTS, self.inputs) < DOUBT[1]
+        return DOUBT[0] < self._odds_at_first < DOUBT[1]
 
     @property
     def confidence(self) -> float:
         """The probability, from 0 to 1, that a hit serves the query."""
-        odds = _weigh(WEIGHTS, self.inputs) if self.judged is None else _weigh(JUDGED, (self.judged, *self.inputs))
+        odds = self._odds_at_first
+        if self.judged is not None:
+            odds = _weigh(JUDGED, (self.judged, *self.inputs)) - level(self.tools, 2)
         return 1 / (1 + exp(-max(-50.0, min(50.0, odds))))
+
+    @property
+    def _odds_at_first(self) -> float:
+        return _weigh(WEIGHTS, self.inputs) - level(self.tools, 1)
+
+
+def level(tools: int, column: int) -> float:
+    """What a column of LEVELS has for so many tools."""
+    for lower, upper in pairwise(LEVELS):
+        if tools <= upper[0]:
+            share = log(max(tools, lower[0]) / lower[0]) / log(upper[0] / lower[0])
+            return lower[column] + share * (upper[column] - lower[column])
+    return LEVELS[-1][column]
 
 
 def _weigh(weights: Sequence[float], values: Sequence[float]) -> float:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     ]
     """As a layer of the encoder, with keys and values of the tool after the attention's."""
 
-DIGEST = "427b49d6d4e543d161408b5243680175928c4e97c319a7313b40c7d30c9dfb2b"
+DIGEST = "ba123a27653aecc9bc29a844fc553dca143f682b74f4ed320d05becd879657ca"
 CHECKSUM = int(DIGEST[8:16], 16)
 """Identifies it: what another one read of tools cannot be used."""
 WIDTH = 128
