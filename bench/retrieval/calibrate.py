@@ -5,7 +5,7 @@ python -m retrieval.calibrate       (in bench/, with PYTHONPATH=../src)
 Logistic regressions in which every size of catalogue, and servable and unservable queries, weigh the same: one of what
 is seen at first look, and one of what the judge adds, for the answers that the first leaves in doubt. Then each size
 gets the level at which the share of servable queries that is declined, and that of unservable ones which is not, are
-the same part of what is allowed (WRONGLY, 100 - RIGHTLY).
+the same part of what is allowed (WRONGLY, 100 - RIGHTLY), if no more servable ones are declined than that.
 """
 
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from retrieval.declining import RIGHTLY, SIZES, WRONGLY, cases
 from retrieval.sets import Labelled, catalogue
 from wicket_mcp.search import SearchIndex, build_segment
-from wicket_mcp.search.confidence import DOUBT, Evidence
+from wicket_mcp.search.confidence import DOUBT, Evidence, interpolate
 from wicket_mcp.search.numeric import np
 
 if TYPE_CHECKING:
@@ -55,7 +55,8 @@ def main() -> None:
     first = _fit(plain, served, size, everywhere)
     at_first = _levels(plain @ first, served, size)
     odds = plain @ first - _interpolate(at_first, plain)
-    doubtful = (odds > DOUBT[0]) & (odds < DOUBT[1])
+    least, most = (np.array([interpolate(DOUBT, one.tools, column) for one in seen]) for column in (1, 2))
+    doubtful = (odds > least) & (odds < most)
     second = _fit(judged, served, size, doubtful)
     settled = np.where(odds < 0, -_SETTLED, _SETTLED)
     after_judge = _levels(np.where(doubtful, judged @ second, settled), served, size)
@@ -100,7 +101,8 @@ def _levels(evidence: "Values", served: "Flags", size: "NDArray[np.int64]") -> l
         limits = np.unique(np.concatenate((servable, others)))
         wrong = np.searchsorted(servable, limits) / len(servable) / (WRONGLY / 100)
         missed = (1 - np.searchsorted(others, limits) / len(others)) / (1 - RIGHTLY / 100)
-        levels.append(float(limits[np.maximum(wrong, missed).argmin()]))
+        balance = np.where(wrong > 1, np.inf, np.maximum(wrong, missed))
+        levels.append(float(limits[balance.argmin()]))
     return levels
 
 

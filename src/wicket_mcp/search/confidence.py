@@ -13,13 +13,14 @@ import msgspec
 
 WEIGHTS = (11.75, 9.87, -0.31, -4.36, -1.32, 0.79, 1.00, -0.49, -4.36, 0.87, -4.23)
 """Of each of `Evidence.inputs`; the last is that of nothing at all."""
-JUDGED = (0.55, 10.25, 8.47, -0.32, -4.99, 0.11, 0.21, 1.54, -0.64, -5.48, 1.04, -1.53)
+JUDGED = (0.52, 9.39, 7.45, -0.21, -4.65, 0.23, -0.18, 1.34, -0.48, -4.75, 0.87, -1.95)
 """Of what the judge says, and of each of `Evidence.inputs`."""
-LEVELS = ((5, -1.20, -0.82), (20, -1.34, 0.02), (140, -1.14, -0.04), (1966, -1.36, -0.49))
-"""Tools, and what is then taken off the log odds, at first look and after the judge's: with it, each of these sizes
-declines as much too often as too seldom, measured by what is allowed. Between them it is interpolated."""
-DOUBT = (-2.0, 2.0)
-"""The log odds at first look between which an answer is in doubt."""
+LEVELS = ((5, -1.20, -1.36), (20, -1.34, -0.46), (140, -1.28, -0.35), (1966, -1.69, -0.40))
+"""Tools, and what is then taken off the log odds, at first look and after the judge's, so that each size declines as
+seldom wrongly as is allowed, or more seldom if there is room. Between the sizes it is interpolated."""
+DOUBT = ((5, -2.0, 3.0), (140, -2.0, 3.0), (1966, -2.0, 2.0))
+"""Tools, and the log odds at first look between which an answer is then in doubt: among few, a second look costs
+little."""
 SURE = 0.5
 _MOST_SUBJECTS, _MOST_ERRANDS = 2, 3
 
@@ -68,28 +69,28 @@ class Evidence(msgspec.Struct, frozen=True):
     @property
     def is_in_doubt(self) -> bool:
         """Whether the judge should read the tools."""
-        return DOUBT[0] < self._odds_at_first < DOUBT[1]
+        return interpolate(DOUBT, self.tools, 1) < self._odds_at_first < interpolate(DOUBT, self.tools, 2)
 
     @property
     def confidence(self) -> float:
         """The probability, from 0 to 1, that a hit serves the query."""
         odds = self._odds_at_first
         if self.judged is not None:
-            odds = _weigh(JUDGED, (self.judged, *self.inputs)) - level(self.tools, 2)
+            odds = _weigh(JUDGED, (self.judged, *self.inputs)) - interpolate(LEVELS, self.tools, 2)
         return 1 / (1 + exp(-max(-50.0, min(50.0, odds))))
 
     @property
     def _odds_at_first(self) -> float:
-        return _weigh(WEIGHTS, self.inputs) - level(self.tools, 1)
+        return _weigh(WEIGHTS, self.inputs) - interpolate(LEVELS, self.tools, 1)
 
 
-def level(tools: int, column: int) -> float:
-    """What a column of LEVELS has for so many tools."""
-    for lower, upper in pairwise(LEVELS):
+def interpolate(table: Sequence[tuple[int, float, float]], tools: int, column: int) -> float:
+    """What a column of a table has for so many tools."""
+    for lower, upper in pairwise(table):
         if tools <= upper[0]:
             share = log(max(tools, lower[0]) / lower[0]) / log(upper[0] / lower[0])
             return lower[column] + share * (upper[column] - lower[column])
-    return LEVELS[-1][column]
+    return table[-1][column]
 
 
 def _weigh(weights: Sequence[float], values: Sequence[float]) -> float:
