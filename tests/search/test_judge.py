@@ -1,5 +1,6 @@
 """The judge: what it tells apart that lies close together, when it is asked, and how what it read is kept."""
 
+from math import log
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from msgspec.structs import replace
 from wicket_mcp.model import Listing, Tool
 from wicket_mcp.search import SearchIndex, build_segment
 from wicket_mcp.search import judge as judge_module
-from wicket_mcp.search.confidence import SURE, Evidence
+from wicket_mcp.search.confidence import DOUBT, SURE, Evidence, interpolate
 from wicket_mcp.search.encoder import packaged_encoder
 from wicket_mcp.search.judge import LONGEST_TOOL, WIDTH, Judge, packaged_judge
 from wicket_mcp.search.numeric import np
@@ -66,6 +67,22 @@ def test_only_tools_that_mention_the_named_product_are_judged() -> None:
     asked = "let the people in #events on Discord know that lunch is late"
     hub, desk = index.judge(asked, tools)
     assert hub > desk == pytest.approx(index.search(asked).evidence.judged)
+
+
+@pytest.mark.parametrize(
+    ("tools", "expected"), [(0, 1.0), (10, 1.0), (31, 2.0 - 0.017), (100, 3.0), (1000, 5.0), (50_000, 5.0)]
+)
+def test_a_value_between_two_sizes_lies_between_theirs(tools: int, expected: float) -> None:
+    table = ((10, 1.0, 0.0), (100, 3.0, 0.0), (1000, 5.0, 0.0))
+    assert interpolate(table, tools, 1) == pytest.approx(expected, abs=1e-3)
+
+
+def test_an_answer_of_few_tools_is_looked_at_twice_where_one_of_many_is_not() -> None:
+    """Among few, a second look costs little."""
+    clear = Evidence(closest=0.32, fit=0.28, tools=5, words=3)
+    assert clear.is_in_doubt
+    odds = log(clear.confidence / (1 - clear.confidence))
+    assert interpolate(DOUBT, 1966, 2) < odds < interpolate(DOUBT, 5, 2)
 
 
 def test_what_is_judged_decides_where_the_first_look_does_not() -> None:
