@@ -5,6 +5,7 @@ import os
 import random
 import sys
 import time
+from collections.abc import Iterator
 from multiprocessing import Pool
 from pathlib import Path
 
@@ -169,15 +170,7 @@ class Data:
 
     def __init__(self, options: argparse.Namespace, device: str) -> None:
         seed = random.Random(options.seed)
-        data: Path = options.data
-        texts = (data / "texts.txt").read_text("utf-8").split("\n")[:-1]
-        if options.few:
-            texts = texts[: options.few]
-        pairs = [tuple(map(int, row.split("\t"))) for row in (data / "pairs.tsv").read_text().splitlines()]
-        pairs = [(a, b) for a, b in pairs if a < len(texts) and b < len(texts)]
-        pairs = pairs or [(0, 1)]
-        foreign = [row.split("\t") for row in (data / "foreign.tsv").read_text("utf-8").split("\n")[:-1]]
-        foreign = [(code, text, int(at)) for code, text, at in foreign if int(at) < len(texts)]
+        texts, pairs, foreign = read_corpus(options.data, options.few)
         self.tools = written.load(options.paraphrases)
         base = len(texts)
         index: dict[str, int] = {}
@@ -187,17 +180,7 @@ class Data:
         for text in (text for many in written.unserved(options.paraphrases).values() for text in many):
             index.setdefault(text, base + len(index))
         texts += list(index)
-        requests = sorted({a for a, _ in pairs})
-        dressed: list[tuple[str, int]] = []
-        for at in requests:
-            text = texts[at]
-            if len(text) < 160 and seed.random() < 0.6:
-                said = seed.choice(PREFIXES) + text[:1].lower() + text[1:]
-                dressed.append((said, at))
-        joined = [
-            seed.choice(dressed)[0].rstrip(".") + seed.choice(JOINTS) + texts[seed.choice(requests)]
-            for _ in range(len(dressed) // 4)
-        ]
+        dressed, joined = dress(texts, sorted({a for a, _ in pairs}), seed)
         plain = len(texts)
         texts += [said for said, _ in dressed] + joined
         pairs_of: dict[int, int] = {at: plain + number for number, (_, at) in enumerate(dressed)}
@@ -230,34 +213,15 @@ class Data:
         for number, (_, at) in enumerate(rows):
             where.setdefault(at, []).append(begin + number)
         pairs += [(seed.choice(where[a]), b) for a, b in pairs if a in where]
-        asks = [(tool.text, tool.about, *tool.english) for tool in self.tools]
-        said = [
-            reworded([text for _, *many in asks for text in many], 0.9, 20_000_000 + 1_000_000 * n) for n in range(4)
-        ]
         extra: dict[str, list[int]] = {}
-        at = 0
-        for tool_text, *many in asks:
-            for _ in many:
-                for text in {variant[at] for variant in said} - {""}:
-                    extra.setdefault(tool_text, []).append(len(students))
-                    students.append(text)
-                    sources.append(index[tool_text])
-                at += 1
+        for tool_text, text in asked_otherwise(self.tools):
+            extra.setdefault(tool_text, []).append(len(students))
+            students.append(text)
+            sources.append(index[tool_text])
         self.codes = np.array([code for code, _, _ in foreign])
-        ids, self.lengths = numbers(students, data)
-        say(
-            len(texts),
-            "texts",
-            len(spoilt),
-            "spoilt",
-            len(foreign),
-            "foreign",
-            len(pairs),
-            "pairs",
-            len(parted),
-            "without shared words",
-            f"{self.lengths.mean():.1f} pieces",
-        )
+        ids, self.lengths = numbers(students, options.data)
+        counts = f"{len(texts)} texts {len(spoilt)} spoilt {len(foreign)} foreign {len(pairs)} pairs"
+        say(f"{counts} {len(parted)} without shared words {self.lengths.mean():.1f} pieces")
         self.spoilt = np.arange(self.plain, self.plain + len(spoilt))
         self.vectors = shortened(taught(texts, options.teacher, device))
         self.sources = torch.tensor(sources, device=device)
@@ -278,6 +242,40 @@ class Data:
         self.rows = {text: at for at, text in enumerate(texts[:base])} | index | offset
         self.clusters = neighbours(self.vectors[: self.plain], max(8, self.plain // 700))
         self.siblings = siblings(texts, self.pairs)
+
+
+def read_corpus(data: Path, few: int) -> tuple[list[str], list[tuple[int, int]], list[tuple[str, str, int]]]:
+    """Texts, or the first few of them; pairs of a request and what it asks for; and translations."""
+    texts = (data / "texts.txt").read_text("utf-8").split("\n")[:-1]
+    if few:
+        texts = texts[:few]
+    rows = [row.split("\t") for row in (data / "pairs.tsv").read_text().splitlines()]
+    pairs = [(int(a), int(b)) for a, b in rows if int(a) < len(texts) and int(b) < len(texts)]
+    foreign = [row.split("\t") for row in (data / "foreign.tsv").read_text("utf-8").split("\n")[:-1]]
+    return texts, pairs or [(0, 1)], [(code, text, int(at)) for code, text, at in foreign if int(at) < len(texts)]
+
+
+def dress(texts: list[str], requests: list[int], seed: random.Random) -> tuple[list[tuple[str, int]], list[str]]:
+    """Some of the requests as people begin them, and some of these joined with another."""
+    dressed: list[tuple[str, int]] = []
+    for at in requests:
+        text = texts[at]
+        if len(text) < 160 and seed.random() < 0.6:
+            dressed.append((seed.choice(PREFIXES) + text[:1].lower() + text[1:], at))
+    joined = [
+        seed.choice(dressed)[0].rstrip(".") + seed.choice(JOINTS) + texts[seed.choice(requests)]
+        for _ in range(len(dressed) // 4)
+    ]
+    return dressed, joined
+
+
+def asked_otherwise(tools: list[written.WrittenTool]) -> Iterator[tuple[str, str]]:
+    """Each tool's text, beside what it does and what is asked of it in other words."""
+    asks = [(tool.text, text) for tool in tools for text in (tool.about, *tool.english)]
+    variants = [reworded([text for _, text in asks], 0.9, 20_000_000 + 1_000_000 * n) for n in range(4)]
+    for (tool_text, _), *said in zip(asks, *variants, strict=True):
+        for text in sorted({*said} - {""}):
+            yield tool_text, text
 
 
 def shortened(vectors: torch.Tensor) -> torch.Tensor:
