@@ -10,12 +10,11 @@ the same part of what is allowed (WRONGLY, 100 - RIGHTLY), if no more servable o
 
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from retrieval.declining import RIGHTLY, SIZES, WRONGLY, cases
 from retrieval.sets import Labelled, catalogue
 from wicket_mcp.search import SearchIndex, build_segment
-from wicket_mcp.search.confidence import DOUBT, Evidence, interpolate
+from wicket_mcp.search.answer import Answer
+from wicket_mcp.search.confidence import DOUBT, Evidence
 from wicket_mcp.search.numeric import np
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ _SETTLED = 30.0  # log odds of what is not in doubt, after the judge's
 
 
 def main() -> None:
-    seen: list[Evidence] = []
+    answers: list[Answer] = []
     sizes: list[int] = []
     serves: list[bool] = []
     listings = Labelled("catalogue", "dev", list(catalogue()), []).listings()
@@ -39,23 +38,18 @@ def main() -> None:
     for case in cases(listings, "dev"):
         index = SearchIndex.load({one.server: (one, segments[one.server]) for one in case.listings})
         for served, queries in ((True, case.servable), (False, case.unservable)):
-            for query in queries:
-                answer = index.search(query.text)
-                hits = [hit.tool for hit in answer.hits]
-                judged = answer.evidence.judged
-                if judged is None:
-                    judged = max(index.judge(query.text, hits)) if hits else _WORST
-                seen.append(replace(answer.evidence, judged=judged))
-                sizes.append(case.size)
-                serves.append(served)
+            answers += [index.search(query.text, thorough=True) for query in queries]
+            sizes += [case.size] * len(queries)
+            serves += [served] * len(queries)
     size, served = np.array(sizes), np.array(serves)
+    seen = [answer.first for answer in answers]
     plain = np.array([evidence.inputs for evidence in seen], float)
-    judged = np.array([(evidence.judged, *evidence.inputs) for evidence in seen], float)
+    judged = np.array([_inputs_after_judge(answer.evidence) for answer in answers], float)
     everywhere = np.ones(len(seen), bool)
     first = _fit(plain, served, size, everywhere)
     at_first = _levels(plain @ first, served, size)
     odds = plain @ first - _interpolate(at_first, plain)
-    least, most = (np.array([interpolate(DOUBT, one.tools, column) for one in seen]) for column in (1, 2))
+    least, most = DOUBT
     doubtful = (odds > least) & (odds < most)
     second = _fit(judged, served, size, doubtful)
     settled = np.where(odds < 0, -_SETTLED, _SETTLED)
@@ -71,6 +65,10 @@ def main() -> None:
             f"{each:5} tools: {100 * doubtful[of_size].mean():.0f} % in doubt; declines {wrongly:.1f} % of the "
             f"servable and {rightly:.1f} % of the others"
         )
+
+
+def _inputs_after_judge(evidence: Evidence) -> tuple[float, ...]:
+    return _WORST if evidence.judged is None else evidence.judged, *evidence.inputs
 
 
 def _fit(inputs: "Values", served: "Flags", size: "NDArray[np.int64]", rows: "Flags") -> "Values":

@@ -62,6 +62,8 @@ class Answer(msgspec.Struct, frozen=True):
     """Products that the query names and no hit mentions; all of them if there are no hits."""
     evidence: Evidence = Evidence()
     """What `confidence` was computed from."""
+    first: Evidence = Evidence()
+    """The evidence at first look. The judge read the tools and changed their order only if that left it in doubt."""
     unindexed: tuple[str, ...] = ()
     """Servers that were not searched, because their long lists are still being indexed."""
 

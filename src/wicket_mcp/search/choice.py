@@ -6,13 +6,12 @@ gives the same order.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from math import log1p
-from typing import TYPE_CHECKING
-
-from msgspec.structs import replace
+from itertools import islice
+from math import exp, log, log1p
+from typing import TYPE_CHECKING, NamedTuple
 
 from wicket_mcp.model import Hit, Tool
 from wicket_mcp.search.answer import Answer, Part, Withheld
@@ -51,6 +50,32 @@ _WORD = 40  # the longest word in letters
 _TRACE = 0.05  # the cosine of letters below which a tool has nothing in common with the query
 _CHUNK = 64
 _ACT = 10.0  # makes what an act adds to a score as large as the other evidence
+_READ, _EFFORT, _FEW_ERRANDS = 10, 130, 2
+"""Tools that the judge reads of an answer in doubt; the most that words of the query times tools may be, as long as it
+reads the places; and the most errands of a query with which it can order them."""
+_CLOSENESS, _OPINION = 0.5, 0.02
+"""The weights of closeness for what is worth reading, and of the judge's opinion for the order."""
+_ALIKE = 2.0  # how far apart the judge's opinions of two tools that are both good may be
+
+
+class Places(NamedTuple):
+    """Who gets the places of an answer."""
+
+    chosen: list[int]
+    """Positions of the hits, best first."""
+    withheld: list[Withheld]
+    """Tools that would have ranked before or among the hits but cannot be used."""
+    served: tuple[Part, ...]
+    """Which hits serve which errand."""
+
+
+class Look(NamedTuple):
+    """What a look at the best hits tells."""
+
+    evidence: Evidence
+    named: Mentions
+    words: list[str]
+    """The meaningful words of the query."""
 
 
 def prior(key: str, usage: Mapping[str, int], favourites: Collection[str]) -> float:
@@ -84,16 +109,47 @@ class Choice:
     judge: Callable[[Sequence[int]], Sequence[float]]
     """For tools at these positions: positive if they rather do what is asked, negative if not. Takes milliseconds."""
 
-    def answer(self, limit: int) -> Answer:
+    def answer(self, limit: int, *, thorough: bool = False) -> Answer:
         fit = self.scores.fit
         if self.added:
             fit = fit.copy()
             for position, more in self.added.items():
                 fit[position] += more
+        places = self._fill(fit, self.scores.by_part, limit)
+        first = look = self._look(places.chosen[:_PLACES], {})
+        if places.chosen and (thorough or first.evidence.is_in_doubt):
+            read = self._worth_reading(fit, places.chosen)
+            judged = dict(zip(read, self.judge(read), strict=True))
+            if len(self.scores.parts) <= _FEW_ERRANDS:
+                fit = self._order_again(fit, judged)
+                by_part = [self._order_again(row, judged) for row in self.scores.by_part]
+                places = self._fill(fit, by_part, limit)
+            unread = [position for position in places.chosen[:_PLACES] if position not in judged]
+            judged |= zip(unread, self.judge(unread) if unread else (), strict=True)
+            look = self._look(places.chosen[:_PLACES], judged)
+        return self._conclude(places, fit, first, look)
+
+    def _fill(self, fit: "NDArray[np.float32]", by_part: "Iterable[NDArray[np.float32]]", limit: int) -> Places:
+        """Who gets the places by these scores, for the whole query and for each errand."""
         chosen, withheld = self._walk(fit, limit)
-        served, chosen = self._take_turns(fit, chosen, limit)
-        hits = tuple(Hit(self.tools[position], float(fit[position])) for position in chosen)
-        return self._conclude(chosen, hits, withheld, served)
+        served, chosen = self._take_turns(fit, by_part, chosen, limit)
+        return Places(chosen, withheld, served)
+
+    def _worth_reading(self, fit: "NDArray[np.float32]", chosen: list[int]) -> list[int]:
+        """The tools that the judge is to read: the best, if closeness counts more than in their scores."""
+        if len(self.scores.parts) > _FEW_ERRANDS:
+            return chosen[:_PLACES]
+        count = max(_PLACES, min(_READ, _EFFORT // (len(words(self.query)) or 1)))
+        return list(islice(self._usable(fit + np.float32(_CLOSENESS) * self.scores.closeness), count))
+
+    def _order_again(self, scores: "NDArray[np.float32]", judged: Mapping[int, float]) -> "NDArray[np.float32]":
+        """The same scores in another order: first the tools that were read, with the judge's opinion added."""
+        best = islice(self._usable(scores), len(judged))
+        read = sorted(judged, key=lambda position: -(float(scores[position]) + _OPINION * judged[position]))
+        order = [*read, *(position for position in best if position not in judged)]
+        again = scores.copy()
+        again[order] = np.sort(scores[order])[::-1]
+        return again
 
     def _walk(self, fit: "NDArray[np.float32]", limit: int) -> tuple[list[int], list[Withheld]]:
         """Positions of the hits, and the withheld tools that would have ranked before or among them.
@@ -128,7 +184,7 @@ class Choice:
         return self.visible is None or self.visible(tool)
 
     def _take_turns(
-        self, fit: "NDArray[np.float32]", chosen: list[int], limit: int
+        self, fit: "NDArray[np.float32]", by_part: "Iterable[NDArray[np.float32]]", chosen: list[int], limit: int
     ) -> tuple[tuple[Part, ...], list[int]]:
         """Which hits serve which errand of the query, and the hits: errands take turns for the places.
 
@@ -136,7 +192,7 @@ class Choice:
         """
         rows = [
             (text, self._of_errand(text, row))
-            for text, row in zip(self.scores.parts, self.scores.by_part, strict=False)
+            for text, row in zip(self.scores.parts, by_part, strict=False)
             if self._best(row) is not None
         ]
         if len(rows) < _SEVERAL:
@@ -185,30 +241,23 @@ class Choice:
                 return position
         return None
 
-    def _conclude(
-        self, chosen: list[int], hits: tuple[Hit, ...], withheld: list[Withheld], served: tuple[Part, ...]
-    ) -> Answer:
+    def _conclude(self, places: Places, fit: "NDArray[np.float32]", first: Look, look: Look) -> Answer:
+        hits = tuple(Hit(self.tools[position], float(fit[position])) for position in places.chosen)
         best = hits[0].score if hits else 0.0
-        top = chosen[:_PLACES]
-        named = mentions(self.query, lambda: [self.mentioned(position) for position in top])
-        telling = [word for word in words(self.query) if word not in STOP]
-        meant = self._keep_meant(top, named)
-        evidence = self._weigh(top, meant, named, len(telling))
-        if meant and evidence.is_in_doubt:
-            evidence = replace(evidence, judged=max(self.judge(meant)))
-        sure = evidence.confidence if hits and self._is_readable(telling, top) else 0.0
+        sure = look.evidence.confidence if hits and self._is_readable(look.words, places.chosen[:_PLACES]) else 0.0
         confident = sure >= SURE
         nearest = () if confident else tuple(dict.fromkeys(hit.tool.server for hit in hits))[:3]
-        fitting = [entry for entry in withheld if entry.hit.score >= max(best, SERVES)]
+        fitting = [entry for entry in places.withheld if entry.hit.score >= max(best, SERVES)]
         return Answer(
             hits=hits,
             confident=confident,
             nearest=nearest,
             withheld=tuple(fitting[:3]),
             confidence=sure,
-            parts=served,
-            unmentioned=named.missing_products,
-            evidence=evidence,
+            parts=places.served,
+            unmentioned=look.named.missing_products,
+            evidence=look.evidence,
+            first=first.evidence,
         )
 
     def _keep_meant(self, top: list[int], named: Mentions) -> list[int]:
@@ -216,14 +265,18 @@ class Choice:
         known = [product for product in named.products if product not in named.missing_products]
         return [p for p in top if all(self.mentioned(p).mentions(product) for product in known)] or top
 
-    def _weigh(self, top: list[int], meant: list[int], named: Mentions, telling: int) -> Evidence:
+    def _look(self, top: list[int], judged: Mapping[int, float]) -> Look:
+        """What speaks for these tools and against them, with what the judge says of those that it has read."""
+        named = mentions(self.query, lambda: [self.mentioned(position) for position in top])
+        telling = [word for word in words(self.query) if word not in STOP]
+        meant = self._keep_meant(top, named)
         known = len(named.products) > len(named.missing_products)
         # Learning counts like closeness: this tool has served such a query before.
         closeness = {p: float(self.scores.closeness[p]) + self.learned.get(p, 0.0) for p in meant}
         nearest = max(closeness, key=lambda p: closeness[p], default=None)
         gains = weigh_acts(wanted_act(self.query))
         acts = {p: _ACT * gains[act(self.tools[p])] for p in top}
-        return Evidence(
+        evidence = Evidence(
             closest=0.0 if nearest is None else closeness[nearest],
             fit=max((float(self.scores.fit[p]) for p in top), default=0.0),
             missing_subjects=named.missing_subjects,
@@ -232,9 +285,11 @@ class Choice:
             act=0.0 if nearest is None else acts[nearest],
             best_act=max(acts.values(), default=0.0),
             tools=self.size,
-            words=telling,
+            words=len(telling),
             errands=len(self.scores.parts),
+            judged=_together([judged[p] for p in meant]) if judged else None,
         )
+        return Look(evidence, named, telling)
 
     def _is_readable(self, telling: list[str], top: list[int]) -> bool:
         """Whether the query has a meaningful word: one that is known, or that occurs in the hits."""
@@ -242,6 +297,12 @@ class Choice:
         if not short:
             return False
         return max(float(self.scores.letters[p]) for p in top) > _TRACE or any(map(packaged_table().knows, short))
+
+
+def _together(opinions: Sequence[float]) -> float:
+    """What the judge says of several tools together: what it says of the best, and more if others are as good."""
+    best = max(opinions)
+    return best + _ALIKE * log(sum(exp((opinion - best) / _ALIKE) for opinion in opinions))
 
 
 def _share(before: int, limit: int) -> float:

@@ -11,16 +11,15 @@ from math import exp, log
 
 import msgspec
 
-WEIGHTS = (11.75, 9.87, -0.31, -4.36, -1.32, 0.79, 1.00, -0.49, -4.36, 0.87, -4.23)
+WEIGHTS = (11.69, 10.36, -0.33, -5.86, -1.62, 0.50, 1.13, -0.48, -3.71, 0.91, -4.42)
 """Of each of `Evidence.inputs`; the last is that of nothing at all."""
-JUDGED = (0.52, 9.39, 7.45, -0.21, -4.65, 0.23, -0.18, 1.34, -0.48, -4.75, 0.87, -1.95)
+JUDGED = (0.53, 10.47, 7.31, -0.22, -7.60, 0.16, 0.03, 1.10, -0.69, -4.33, 0.85, -2.27)
 """Of what the judge says, and of each of `Evidence.inputs`."""
-LEVELS = ((5, -1.20, -1.36), (20, -1.34, -0.46), (140, -1.28, -0.35), (1966, -1.69, -0.40))
+LEVELS = ((5, -1.28, -1.66), (20, -1.35, -0.32), (140, -1.28, -0.44), (1966, -1.47, -0.90))
 """Tools, and what is then taken off the log odds, at first look and after the judge's, so that each size declines as
 seldom wrongly as is allowed, or more seldom if there is room. Between the sizes it is interpolated."""
-DOUBT = ((5, -2.0, 3.0), (140, -2.0, 3.0), (1966, -2.0, 2.0))
-"""Tools, and the log odds at first look between which an answer is then in doubt: among few, a second look costs
-little."""
+DOUBT = -2.0, 3.0
+"""The log odds at first look between which an answer is in doubt."""
 SURE = 0.5
 _MOST_SUBJECTS, _MOST_ERRANDS = 2, 3
 
@@ -69,7 +68,8 @@ class Evidence(msgspec.Struct, frozen=True):
     @property
     def is_in_doubt(self) -> bool:
         """Whether the judge should read the tools."""
-        return interpolate(DOUBT, self.tools, 1) < self._odds_at_first < interpolate(DOUBT, self.tools, 2)
+        least, most = DOUBT
+        return least < self._odds_at_first < most
 
     @property
     def confidence(self) -> float:

@@ -7,7 +7,7 @@ search, so that a process that never searches never imports numpy. `search` filt
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, lru_cache, partial
+from functools import cache, cached_property, lru_cache
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -30,7 +30,7 @@ from wicket_mcp.search.intent import (
     wants_change,
     weigh_acts,
 )
-from wicket_mcp.search.mentions import Mentioned, products
+from wicket_mcp.search.mentions import Mentioned, is_product, products
 from wicket_mcp.search.misspelling import correct
 from wicket_mcp.search.naming import MEANT, Naming
 from wicket_mcp.search.segment import Model, Segment, build_segment, learn_segment
@@ -165,12 +165,14 @@ class SearchIndex:
         lifts: Mapping[str, float] | None = None,
         trouble: Callable[[Tool], str] | None = None,
         size: int | None = None,
+        thorough: bool = False,
     ) -> Answer:
         """The best tools for `query`.
 
         `visible` decides what may be ranked at all; `trouble` returns why a visible tool cannot be used now (empty: it
         can). `usage` counts past calls by tool key; `favourites` are tool keys; `lifts` is what the caller's choices
-        after similar queries add to tools; `size` is the number of visible tools, by default all.
+        after similar queries add to tools; `size` is the number of visible tools, by default all; `thorough` lets the
+        judge read tools even if the first look leaves no doubt.
         """
         if not self._tools:
             return Answer((), confident=False, unmentioned=tuple(dict.fromkeys(products(query[:MAX_QUERY]))))
@@ -199,20 +201,27 @@ class SearchIndex:
         if servers is not None:
             size = min(size, sum(len(self._positions[server]) for server in servers if server in self._positions))
         limits = servers, visible, trouble
-        reading = self._mentioned, partial(self._judge, original)
+        reading = self._mentioned, self._judge(original)
         choice = Choice(query, self._tools, scores, added, learned, *limits, gains, positions, size, *reading)
-        return choice.answer(limit)
+        return choice.answer(limit, thorough=thorough)
 
     def judge(self, query: str, tools: Iterable[Tool]) -> list[float]:
         """What the judge says of tools, asked or not: a search asks it only if in doubt."""
-        return self._judge(self._read(query)[0], [self._places[tool.key] for tool in tools])
+        return self._judge(self._read(query)[0])([self._places[tool.key] for tool in tools])
 
-    def _judge(self, query: str, positions: Sequence[int]) -> list[float]:
-        """For each tool, by reading it beside the query: positive if it rather does what is asked, negative if not."""
+    def _judge(self, query: str) -> Callable[[Sequence[int]], list[float]]:
+        """Says of tools, by reading them beside the query: positive if one rather does what is asked, negative if not.
+        The query is read at the first call."""
         from wicket_mcp.search.judge import packaged_judge  # noqa: PLC0415  (imports numpy)
 
-        judge = packaged_judge()
-        return judge.weigh(judge.read_request(query), [self._reading(position) for position in positions]).tolist()
+        @cache
+        def read_request() -> "NDArray[np.float32]":
+            return packaged_judge().read_request(query)
+
+        def weigh(positions: Sequence[int]) -> list[float]:
+            return packaged_judge().weigh(read_request(), [self._reading(position) for position in positions]).tolist()
+
+        return weigh
 
     def _reading(self, position: int) -> "NDArray[np.int8]":
         """What the judge read of the tool at a position when it was indexed; if it has not yet, it does so now."""
@@ -304,8 +313,13 @@ class SearchIndex:
         def counts(candidates: Sequence[str]) -> list[int]:
             return self._matrix.counts([number(stem(word)) for word in candidates]).tolist()
 
+        def counts_or_product(candidates: Sequence[str]) -> list[int]:
+            """A product's name is a word even where no tool has it: the answer can say which product is missing."""
+            found = zip(candidates, counts(candidates), strict=True)
+            return [tools or is_product(word) for word, tools in found]
+
         english = to_english(query)
-        corrected = join_negations(correct(english, counts, packaged_table().knows), counts)
+        corrected = join_negations(correct(english, counts_or_product, packaged_table().knows), counts)
         return (corrected if english == query else query[:MAX_QUERY]), corrected
 
     @cached_property

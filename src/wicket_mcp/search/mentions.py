@@ -16,6 +16,9 @@ from wicket_mcp.model import Tool
 from wicket_mcp.search.text import STOP, stem, words
 
 _NAME = re.compile(r"[A-Za-z0-9]+(?:\.[A-Za-z0-9]+)*")
+_QUOTED = re.compile('"[^"]*"|“[^”]*”|„[^“]*“|«[^»]*»|`[^`]*`')
+_READING = frozenset(("doc", "docs", "documentation", "manual", "tutorial", "tutorials"))
+"""What is read about a product elsewhere than in it."""
 _MOST_TEXT = 1200
 _SHORT = 4
 """Letters of a name that may occur by chance within a word."""
@@ -31,18 +34,36 @@ class Mentions(msgspec.Struct, frozen=True):
 
 
 def products(query: str) -> list[str]:
-    """The product names in a query, as they are written there."""
+    """The product names in a query, as they are written there: not those in quotes or paths ("owner/repository"), which
+    are what somebody else has called something."""
     plain, capital = _products()
-    names = _NAME.findall(query)
+    said = _QUOTED.sub(" ", query)
+    found = list(_NAME.finditer(said if _NAME.search(said) else query))
+    names = [match[0] for match in found]
     pairs = {" ".join(pair) for pair in pairwise(names) if "_".join(pair).lower() in plain}
     paired = {name for pair in pairs for name in pair.split(" ")}
+    known = [
+        name.lower() in plain or (name in capital and (at > 0 or len(names) == 1)) for at, name in enumerate(names)
+    ]
     single = [
         name
         for at, name in enumerate(names)
-        if (name.lower() in plain or (name in capital and (at > 0 or len(names) == 1))) and name not in paired
+        if known[at] and name not in paired and not any(not known[other] for other in _beside_slash(found, at))
     ]
     without_spaces = () if query.isascii() else (name for name in plain if not name.isascii() and name in query)
     return [*single, *sorted(pairs), *sorted(without_spaces)]
+
+
+def _beside_slash(found: Sequence[re.Match[str]], at: int) -> list[int]:
+    """The names before and after one that only a slash parts from it."""
+    text, start, end = found[at].string, found[at].start(), found[at].end()
+    before = [at - 1] if at and text[found[at - 1].end() : start] == "/" else []
+    return before + ([at + 1] if at + 1 < len(found) and text[end : found[at + 1].start()] == "/" else [])
+
+
+def is_product(word: str) -> bool:
+    """Whether a word in lower case can only be a product's name; short ones are too easily something else."""
+    return len(word) > _SHORT and word in _products()[0]
 
 
 class Mentioned:
@@ -59,8 +80,13 @@ class Mentioned:
         """Whether the tool names a product; a short name must be a word of its own."""
         name = product.lower()
         if len(name) > _SHORT:
-            return name in self.text or name.replace(" ", "") in self.text
+            return name in self.text or name.replace(" ", "") in self.text or self._is_called(name)
         return re.search(rf"(?<![a-z0-9]){re.escape(name)}(?![a-z0-9])", self.text) is not None
+
+    def _is_called(self, name: str) -> bool:
+        """Whether a name of several words is in those of server and tool: "Google Contacts" in google.find_contacts."""
+        parts = name.split()
+        return len(parts) > 1 and set(words(f"{self._tool.server} {self._tool.name}")).issuperset(parts)
 
     @cached_property
     def stems(self) -> frozenset[str]:
@@ -73,9 +99,10 @@ class Mentioned:
 
 def mentions(query: str, tools: Callable[[], Sequence[Mentioned]]) -> Mentions:
     """`tools` is called only for a query that names a product or a subject."""
-    named = products(query)
+    spoken = words(query)
+    named = products(query) if _READING.isdisjoint(spoken) else []
     groups = _subjects()
-    subject_words = {word for word in map(stem, words(query)) if word in groups}
+    subject_words = {word for word in map(stem, spoken) if word in groups}
     if not named and not subject_words:
         return Mentions()
     mentioned = tools()
