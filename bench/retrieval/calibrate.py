@@ -14,7 +14,7 @@ from retrieval.declining import RIGHTLY, SIZES, WRONGLY, cases
 from retrieval.sets import Labelled, catalogue
 from wicket_mcp.search import SearchIndex, build_segment
 from wicket_mcp.search.answer import Answer
-from wicket_mcp.search.confidence import DOUBT, Evidence
+from wicket_mcp.search.confidence import DOUBT
 from wicket_mcp.search.numeric import np
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Flags = NDArray[np.bool_]
 
 _ROUNDS = 100
-_WORST = -12.0  # that the judge can say
+_DRAWN = 4  # times as many catalogues as are measured: the fit should not depend on a few
 _SIZE = -4  # the input that is the logarithm of the number of tools
 _SETTLED = 30.0  # log odds of what is not in doubt, after the judge's
 
@@ -35,7 +35,7 @@ def main() -> None:
     serves: list[bool] = []
     listings = Labelled("catalogue", "dev", list(catalogue()), []).listings()
     segments = {listing.server: build_segment(listing) for listing in listings}
-    for case in cases(listings, "dev"):
+    for case in cases(listings, "dev", _DRAWN):
         index = SearchIndex.load({one.server: (one, segments[one.server]) for one in case.listings})
         for served, queries in ((True, case.servable), (False, case.unservable)):
             answers += [index.search(query.text, thorough=True) for query in queries]
@@ -44,7 +44,7 @@ def main() -> None:
     size, served = np.array(sizes), np.array(serves)
     seen = [answer.first for answer in answers]
     plain = np.array([evidence.inputs for evidence in seen], float)
-    judged = np.array([_inputs_after_judge(answer.evidence) for answer in answers], float)
+    judged = np.array([answer.evidence.inputs_after_judge for answer in answers], float)
     everywhere = np.ones(len(seen), bool)
     first = _fit(plain, served, size, everywhere)
     at_first = _levels(plain @ first, served, size)
@@ -65,10 +65,6 @@ def main() -> None:
             f"{each:5} tools: {100 * doubtful[of_size].mean():.0f} % in doubt; declines {wrongly:.1f} % of the "
             f"servable and {rightly:.1f} % of the others"
         )
-
-
-def _inputs_after_judge(evidence: Evidence) -> tuple[float, ...]:
-    return _WORST if evidence.judged is None else evidence.judged, *evidence.inputs
 
 
 def _fit(inputs: "Values", served: "Flags", size: "NDArray[np.int64]", rows: "Flags") -> "Values":

@@ -32,10 +32,11 @@ class Case:
     unservable: Sequence[Query]
 
 
-def cases(listings: Sequence[Listing], split: str) -> Iterator[Case]:
+def cases(listings: Sequence[Listing], split: str, times: int = 1) -> Iterator[Case]:
+    """`times` as many catalogues as SIZES says, but for the one of all tools."""
     queries = [query for own in OWN for query in own_queries(own, split)]
     for size, drawn in SIZES.items():
-        for seed in range(drawn):
+        for seed in range(drawn * times if drawn > 1 else 1):
             draw = random.Random(f"{size}/{seed}")
             chosen = list(_draw(listings, size, draw))
             there = {(tool.server, tool.name) for listing in chosen for tool in listing.tools}

@@ -11,11 +11,11 @@ from math import exp, log
 
 import msgspec
 
-WEIGHTS = (11.69, 10.36, -0.33, -5.86, -1.62, 0.50, 1.13, -0.48, -3.71, 0.91, -4.42)
+WEIGHTS = (14.39, 8.09, -0.41, -6.67, 1.00, -6.56, 1.10, 1.09, -0.49, -3.87, 0.93, -4.52)
 """Of each of `Evidence.inputs`; the last is that of nothing at all."""
-JUDGED = (0.53, 10.47, 7.31, -0.22, -7.60, 0.16, 0.03, 1.10, -0.69, -4.33, 0.85, -2.27)
-"""Of what the judge says, and of each of `Evidence.inputs`."""
-LEVELS = ((5, -1.28, -1.66), (20, -1.35, -0.32), (140, -1.28, -0.44), (1966, -1.47, -0.90))
+JUDGED = (0.68, -0.39, 14.00, 3.42, -0.35, -8.65, 5.98, -16.25, 0.76, 1.43, -0.73, -4.10, 1.12, -2.50)
+"""Of each of `Evidence.inputs_after_judge`."""
+LEVELS = ((5, -1.54, -1.28), (20, -1.42, -0.33), (140, -1.58, -0.49), (1966, -1.20, -0.77))
 """Tools, and what is then taken off the log odds, at first look and after the judge's, so that each size declines as
 seldom wrongly as is allowed, or more seldom if there is room. Between the sizes it is interpolated."""
 DOUBT = -2.0, 3.0
@@ -57,6 +57,7 @@ class Evidence(msgspec.Struct, frozen=True):
             min(_MOST_SUBJECTS, self.missing_subjects),
             self.is_product_missing,
             self.is_product_there,
+            self.is_product_there * self.closest,
             self.act,
             self.best_act,
             log(max(1, self.tools)),
@@ -64,6 +65,12 @@ class Evidence(msgspec.Struct, frozen=True):
             min(_MOST_ERRANDS, self.errands),
             1.0,
         )
+
+    @property
+    def inputs_after_judge(self) -> tuple[float, ...]:
+        """The judge reads several errands as one, so its opinion of a tool that does one of them counts otherwise."""
+        judged = 0.0 if self.judged is None else self.judged
+        return (judged, judged * (self.errands > 1), *self.inputs)
 
     @property
     def is_in_doubt(self) -> bool:
@@ -76,7 +83,7 @@ class Evidence(msgspec.Struct, frozen=True):
         """The probability, from 0 to 1, that a hit serves the query."""
         odds = self._odds_at_first
         if self.judged is not None:
-            odds = _weigh(JUDGED, (self.judged, *self.inputs)) - interpolate(LEVELS, self.tools, 2)
+            odds = _weigh(JUDGED, self.inputs_after_judge) - interpolate(LEVELS, self.tools, 2)
         return 1 / (1 + exp(-max(-50.0, min(50.0, odds))))
 
     @property
