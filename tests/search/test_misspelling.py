@@ -6,7 +6,9 @@ import pytest
 
 from wicket_mcp.search import SearchIndex
 from wicket_mcp.search.misspelling import correct
+from wicket_mcp.search.static import packaged_table
 
+COMMON = {"customers": 3, "costumers": 1, "stats": 9}
 KNOWN = {"stash": 2, "stats": 9, "open": 3, "one": 8, "pdf": 4, "issue": 7, "screenshot": 5}
 
 
@@ -20,6 +22,8 @@ KNOWN = {"stash": 2, "stats": 9, "open": 3, "one": 8, "pdf": 4, "issue": 7, "scr
         ("Stahs it", "Stahs it"),
         ("a/stahs/x stahs.txt x_stahs stahs@example.org", "a/stahs/x stahs.txt x_stahs stahs@example.org"),
         ("pet pxf", "pet pxf"),
+        ("all custmers", "all customers"),
+        ("stash stahs", "stash stash"),
         ("word", "word"),
         ("", ""),
     ],
@@ -28,7 +32,15 @@ def test_an_unknown_word_becomes_the_known_one_that_is_a_slip_away(query: str, c
     def counts(words: Sequence[str]) -> list[int]:
         return [KNOWN.get(word, 0) for word in words]
 
-    assert correct(query, counts, {"word", "pet", "please"}.__contains__) == corrected
+    def commonness(words: Sequence[str]) -> list[int]:
+        return [COMMON.get(word, 0) for word in words]
+
+    assert correct(query, counts, commonness, {"word", "pet", "please", "all"}.__contains__) == corrected
+
+
+def test_the_table_tells_which_word_is_more_common() -> None:
+    file, customers, unknown = packaged_table().commonness(["file", "customers", "custmers"])
+    assert file > customers > unknown == 0
 
 
 @pytest.mark.parametrize(

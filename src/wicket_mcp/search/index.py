@@ -318,8 +318,8 @@ class SearchIndex:
             found = zip(candidates, counts(candidates), strict=True)
             return [tools or is_product(word) for word, tools in found]
 
-        english = to_english(query)
-        corrected = join_negations(correct(english, counts_or_product, packaged_table().knows), counts)
+        table, english = packaged_table(), to_english(query)
+        corrected = join_negations(correct(english, counts_or_product, table.commonness, table.knows), counts)
         return (corrected if english == query else query[:MAX_QUERY]), corrected
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Replaces unknown words of a query by words of the catalogue that are one typing error away.
+"""Replaces unknown words of a query by known ones that are one typing error away: of the catalogue, else common words.
 
 A typing error is two swapped letters, or one missing, extra or wrong letter. Only lower-case words that neither the
 catalogue nor the table of meanings has are considered: names and rare words stay unchanged. The index contains no
@@ -16,28 +16,30 @@ _LONG = 4
 """The length from which a word is tried with one letter changed: shorter words are close to too many others."""
 
 Counts = Callable[[Sequence[str]], Sequence[int]]
-"""How many tools have each of these words."""
+"""How many tools have each of these words, or how common each is; 0 for an unknown one."""
 
 
-def correct(query: str, counts: Counts, is_word: Callable[[str], bool]) -> str:
+def correct(query: str, counts: Counts, commonness: Counts, is_word: Callable[[str], bool]) -> str:
     unknown = [word for word in dict.fromkeys(_WORD.findall(query)) if word not in STOP and not is_word(word)]
     read_as: dict[str, str] = {}
     for word, tools in zip(unknown, counts(unknown) if unknown else (), strict=True):
-        if tools:
-            continue
-        meant = _most_common(_swap_letters(word), counts)
-        if not meant and len(word) >= _LONG:
-            meant = _most_common(_change_letters(word), counts)
-        if meant:
+        if not tools and (meant := _guess(word, counts) or _guess(word, commonness)):
             read_as[word] = meant
     return _WORD.sub(lambda match: read_as.get(match.group(), match.group()), query) if read_as else query
 
 
+def _guess(word: str, counts: Counts) -> str:
+    """The word that is meant; empty if none of those that are one typing error away is known."""
+    return _most_common(_swap_letters(word), counts) or (
+        _most_common(_change_letters(word), counts) if len(word) >= _LONG else ""
+    )
+
+
 def _most_common(candidates: Iterator[str], counts: Counts) -> str:
-    """The candidate that most tools have; empty if no tool has any."""
+    """The candidate with the highest count; empty if none has any."""
     words = list(dict.fromkeys(candidates))
-    tools, word = max(zip(counts(words), words, strict=True), key=lambda pair: pair[0])
-    return word if tools else ""
+    count, word = max(zip(counts(words), words, strict=True), key=lambda pair: pair[0])
+    return word if count else ""
 
 
 def _swap_letters(word: str) -> Iterator[str]:

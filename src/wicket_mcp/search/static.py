@@ -91,6 +91,11 @@ class Table:
     def knows(self, word: str) -> bool:
         return self._number(word) is not None
 
+    def commonness(self, words: Sequence[str]) -> list[int]:
+        """For each word a number that is higher the more common it is; 0 if it is unknown."""
+        numbers = map(self._numbers.get, words)
+        return [0 if number is None else self._count - number for number in numbers]
+
     def _grams(self, word: str) -> list[int]:
         return [self._count + number for number in grams(word, self.buckets)]
 
