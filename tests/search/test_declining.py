@@ -9,6 +9,8 @@ from wicket_mcp.search import SearchIndex
 from wicket_mcp.search.mentions import Mentioned, mentions, products
 from wicket_mcp.search.naming import MEANT, PERHAPS, Naming
 
+ABOUT = "Add a card with a name and a text to a board"
+
 
 def some(listings: list[Listing], *servers: str) -> SearchIndex:
     return SearchIndex.build([listing for listing in listings if listing.server in servers])
@@ -31,6 +33,11 @@ def some(listings: list[Listing], *servers: str) -> SearchIndex:
         ("put it on my SQS queue", ["SQS"]),
         ("keep the photos of the records", []),
         ("在飞书群里发一条放假通知", ["飞书"]),
+        ("a Google Form about food", ["Google Form"]),
+        ('the key "Slack" of acme/Slack', []),
+        ("replace 2025 in offer.docx", [".docx"]),
+        ("my .XLSX online, please", [".xlsx"]),
+        ("see notes.txt", []),
     ],
 )
 def test_products_are_known_by_name_and_common_words_by_their_capital(query: str, named: list[str]) -> None:
@@ -44,10 +51,42 @@ def test_products_are_known_by_name_and_common_words_by_their_capital(query: str
         ("RDS", "Restart an RDS instance", True),
         ("Google Photos", "Albums of GooglePhotos", True),
         ("Power BI", "Runs with the power of bifocals", False),
+        ("Notion", "The notion of a page", False),
+        ("Notion", "A page of Notion", True),
+        ("LINE", "Adds a line", False),
+        ("amazon", "An account at AWS", True),
+        ("Zoo", "Fodder", True),
+        (".docx", "Edits a Word file", True),
+        (".docx", "Edits words", False),
     ],
 )
-def test_a_short_name_is_mentioned_only_as_a_word(product: str, text: str, is_mentioned: bool) -> None:
+def test_a_product_is_mentioned_by_each_of_its_names_as_names_are_written(
+    product: str, text: str, is_mentioned: bool
+) -> None:
     assert Mentioned(Tool("zoo", "feed", {"description": text})).mentions(product) is is_mentioned
+
+
+@pytest.mark.parametrize(
+    ("product", "is_mentioned"), [("AWS", True), ("amazon", True), ("Google Calendar", False), ("aws calendar", True)]
+)
+def test_the_names_of_a_server_and_its_tool_mention_products_too(product: str, is_mentioned: bool) -> None:
+    tool = Tool("awslabs-desk", "aws_add_entry", {"description": "Add an entry to a calendar"})
+    assert Mentioned(tool).mentions(product) is is_mentioned
+
+
+def test_a_format_is_missing_where_the_file_is_to_be_changed_not_where_it_is_only_handled() -> None:
+    tools = [Mentioned(Tool("disk", "edit", {"description": "Edit a text file, or move it"}))]
+    assert mentions("replace 2025 in offer.docx", lambda: tools).missing_products == (".docx",)
+    assert mentions("move offer.docx to the archive", lambda: tools).missing_products == ()
+
+
+def test_a_tool_that_mentions_the_named_product_gets_a_place() -> None:
+    boards = [Listing(f"board{n}", tools=(Tool(f"board{n}", "add_card", {"description": ABOUT}),)) for n in range(8)]
+    desk = Listing("desk", tools=(Tool("desk", "add", {"description": "Put something on a Trello board"}),))
+    index = SearchIndex.build([*boards, desk])
+    asked = "add a card to my board with the name and the text that I tell"
+    assert "desk.add" not in [hit.tool.key for hit in index.search(asked).hits]
+    assert "desk.add" in [hit.tool.key for hit in index.search(f"{asked}, in Trello").hits]
 
 
 def test_the_closest_tool_is_one_that_mentions_the_product() -> None:
@@ -140,10 +179,15 @@ def test_a_subject_that_no_tool_mentions_is_counted() -> None:
         ("nothing of the sort", {}),
         ("open the OfficeBox", {"north-officebox": MEANT}),
         ("open the Officebox", {}),
+        ("what is in amazon's graph", {}),
+        ("what is in Neptune", {"aws-amazon-neptune": MEANT}),
     ],
 )
 def test_a_server_is_meant_where_its_name_is_no_ordinary_word(query: str, gains: dict[str, float]) -> None:
-    assert Naming(["github", "time", "office-ledger", "acme", "north-officebox", "..."]).gains(query) == gains
+    assert (
+        Naming(["github", "time", "office-ledger", "acme", "north-officebox", "aws-amazon-neptune", "..."]).gains(query)
+        == gains
+    )
 
 
 @pytest.mark.parametrize(

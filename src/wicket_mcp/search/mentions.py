@@ -19,6 +19,10 @@ _NAME = re.compile(r"[A-Za-z0-9]+(?:\.[A-Za-z0-9]+)*")
 _QUOTED = re.compile('"[^"]*"|“[^”]*”|„[^“]*“|«[^»]*»|`[^`]*`')
 _READING = frozenset(("doc", "docs", "documentation", "manual", "tutorial", "tutorials"))
 """What is read about a product elsewhere than in it."""
+_HANDLED = frozenset(
+    ("attach", "copy", "delete", "download", "find", "list", "mail", "move", "rename", "send", "upload")
+)
+"""What is done with a file of any format."""
 _MOST_TEXT = 1200
 _SHORT = 4
 """Letters of a name that may occur by chance within a word."""
@@ -34,8 +38,10 @@ class Mentions(msgspec.Struct, frozen=True):
 
 
 def products(query: str) -> list[str]:
-    """The product names in a query, as they are written there: not those in quotes or paths ("owner/repository"), which
-    are what somebody else has called something."""
+    """The product names in a query, as they are written there, and the formats of files (".docx").
+
+    Names in quotes or paths ("owner/repository") are left out: that is what somebody else has called something.
+    """
     plain, capital = _products()
     said = _QUOTED.sub(" ", query)
     found = list(_NAME.finditer(said if _NAME.search(said) else query))
@@ -50,8 +56,9 @@ def products(query: str) -> list[str]:
         for at, name in enumerate(names)
         if known[at] and name not in paired and not any(not known[other] for other in _beside_slash(found, at))
     ]
+    formats = {f".{name.rpartition('.')[2].lower()}" for name in names if "." in name or f".{name}" in said} & plain
     without_spaces = () if query.isascii() else (name for name in plain if not name.isascii() and name in query)
-    return [*single, *sorted(pairs), *sorted(without_spaces)]
+    return [*single, *sorted(pairs), *sorted(formats), *sorted(without_spaces)]
 
 
 def _beside_slash(found: Sequence[re.Match[str]], at: int) -> list[int]:
@@ -59,6 +66,10 @@ def _beside_slash(found: Sequence[re.Match[str]], at: int) -> list[int]:
     text, start, end = found[at].string, found[at].start(), found[at].end()
     before = [at - 1] if at and text[found[at - 1].end() : start] == "/" else []
     return before + ([at + 1] if at + 1 < len(found) and text[end : found[at + 1].start()] == "/" else [])
+
+
+def _is_word(name: str, text: str) -> bool:
+    return re.search(rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])", text) is not None
 
 
 def is_product(word: str) -> bool:
@@ -76,17 +87,31 @@ class Mentioned:
     def text(self) -> str:
         return self._read().lower()
 
-    def mentions(self, product: str) -> bool:
-        """Whether the tool names a product; a short name must be a word of its own."""
-        name = product.lower()
-        if len(name) > _SHORT:
-            return name in self.text or name.replace(" ", "") in self.text or self._is_called(name)
-        return re.search(rf"(?<![a-z0-9]){re.escape(name)}(?![a-z0-9])", self.text) is not None
+    @cached_property
+    def called(self) -> frozenset[str]:
+        """The words of the names of server and tool."""
+        return frozenset(words(f"{self._tool.server} {self._tool.name}"))
 
-    def _is_called(self, name: str) -> bool:
-        """Whether a name of several words is in those of server and tool: "Google Contacts" in google.find_contacts."""
-        parts = name.split()
-        return len(parts) > 1 and set(words(f"{self._tool.server} {self._tool.name}")).issuperset(parts)
+    def mentions(self, product: str) -> bool:
+        """Whether the tool names a product by any of its names."""
+        return any(map(self._names, (product, *_other_names().get(product.lower(), ()))))
+
+    def _names(self, product: str) -> bool:
+        """A short name must be a word of its own, one that is also a common word must have its capital ("Notion"), and
+        of one of several words the first must be in the names of server and tool ("Google Calendar"), if they do not
+        stand together."""
+        name = product.lower()
+        if name in self.called or any(word.startswith(name) for word in words(self._tool.server) if len(name) > 2):
+            return True
+        if name not in _products()[0] and product in _products()[1]:
+            return _is_word(product, self._read())
+        if len(name) <= _SHORT:
+            return _is_word(name, self.text)
+        return name in self.text or name.replace(" ", "") in self.text or self._is_described_as(name)
+
+    def _is_described_as(self, name: str) -> bool:
+        first, *others = name.split()
+        return bool(others) and first in self.called and all(stem(word) in self.stems for word in others)
 
     @cached_property
     def stems(self) -> frozenset[str]:
@@ -101,6 +126,8 @@ def mentions(query: str, tools: Callable[[], Sequence[Mentioned]]) -> Mentions:
     """`tools` is called only for a query that names a product or a subject."""
     spoken = words(query)
     named = products(query) if _READING.isdisjoint(spoken) else []
+    if not _HANDLED.isdisjoint(spoken):
+        named = [name for name in named if not name.startswith(".")]
     groups = _subjects()
     subject_words = {word for word in map(stem, spoken) if word in groups}
     if not named and not subject_words:
@@ -119,8 +146,15 @@ def _parameters(tool: Tool) -> str:
 @cache
 def _products() -> tuple[frozenset[str], frozenset[str]]:
     """Names with no other meaning, and names that are also common words."""
-    names = {name for line in _lines("products.txt") for name in line.split()}
+    names = {name.partition("=")[0] for line in _lines("products.txt") for name in line.split()}
     return frozenset(n for n in names if n == n.lower()), frozenset(n for n in names if n != n.lower())
+
+
+@cache
+def _other_names() -> dict[str, tuple[str, ...]]:
+    """By what else tools call a product."""
+    entries = (name.replace("_", " ").split("=") for line in _lines("products.txt") for name in line.split())
+    return {name.lower(): tuple(others) for name, *others in entries if others}
 
 
 @cache

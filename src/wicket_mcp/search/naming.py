@@ -15,6 +15,8 @@ MEANT = 0.15
 """The bonus for tools of a server that the query certainly means."""
 PERHAPS = 0.05
 """The bonus if several ordinary words of a name occur in the query."""
+_VENDORS = frozenset(("amazon", "aws", "google", "microsoft"))
+"""Names of so many products that they do not tell which server is meant, if it has a longer name."""
 _REMEMBERED = 16
 _ADDRESSED = re.compile(
     r"(?<=[a-z,] )([A-Z]\w+)|^(\w+):|\b(?:use|using|via) (?:the )?(\w+)|\b(\w+) (?:server|tool)\b", re.MULTILINE
@@ -48,7 +50,8 @@ class Naming:
         candidates = {server for word in query_words | known | addressed for server in self._servers.get(word, ())}
         for server in candidates:
             name = self._names[server]
-            if known.intersection(name) or (addressed if len(name) == 1 else inner).intersection(name):
+            telling = name if len(name) == 1 else [word for word in name if word not in _VENDORS]
+            if known.intersection(telling) or (addressed if len(name) == 1 else inner).intersection(name):
                 gains[server] = MEANT
             elif query_words.issuperset(name):
                 gains[server] = PERHAPS if len(name) > 1 else 0.0
