@@ -5,21 +5,25 @@ The constants of the ranker are changed for the whole process, which has one ran
 
 from retrieval.rankers import Wicket
 from retrieval.sets import Labelled, Query
-from wicket_mcp.search import features, ranker
+from wicket_mcp.search import confidence, features, ranker
 from wicket_mcp.search.learning import LIFT
 from wicket_mcp.search.segment import NoModel
 
+_NEVER = ((1, 0.0, 0.0),)  # log odds between which nothing is in doubt
 _NOTHING = 1e-6  # a weight of zero would leave nothing to divide by
 
 
 class Ablated(Wicket):
     """`words` compares stems and pairs of them; `letters` also pieces of words; `table` also the static table's
-    meanings; `encoder` also the encoder's. What is left is the reranker, with which it is Wicket as it is served.
+    meanings; `encoder` also the encoder's; `reranker` also looks at the best again. What is left is the judge, with
+    which it is Wicket as it is served.
     """
 
     def __init__(self, signals: str) -> None:
-        super().__init__(None if signals == "encoder" else NoModel())
-        ranker.RERANKED = 0
+        super().__init__(None if signals in ("encoder", "reranker") else NoModel())
+        confidence.DOUBT = _NEVER
+        if signals != "reranker":
+            ranker.RERANKED = 0
         if signals == "words":
             features.PIECE = 1e-3
         if signals in ("words", "letters"):

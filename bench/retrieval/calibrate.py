@@ -5,7 +5,8 @@ python -m retrieval.calibrate       (in bench/, with PYTHONPATH=../src)
 Logistic regressions in which every size of catalogue, and servable and unservable queries, weigh the same: one of what
 is seen at first look, and one of what the judge adds, for the answers that the first leaves in doubt. Then each size
 gets the level at which the share of servable queries that is declined, and that of unservable ones which is not, are
-the same part of what is allowed (WRONGLY, 100 - RIGHTLY), if no more servable ones are declined than that.
+the same part of what is allowed (WRONGLY, 100 - RIGHTLY), if nine tenths of what is allowed of servable ones are not
+exceeded: what is just within the limit here is often beyond it for other queries.
 """
 
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from retrieval.declining import RIGHTLY, SIZES, WRONGLY, cases
 from retrieval.sets import Labelled, catalogue
 from wicket_mcp.search import SearchIndex, build_segment
 from wicket_mcp.search.answer import Answer
-from wicket_mcp.search.confidence import DOUBT
+from wicket_mcp.search.confidence import DOUBT, interpolate
 from wicket_mcp.search.numeric import np
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _ROUNDS = 100
 _DRAWN = 4  # times as many catalogues as are measured: the fit should not depend on a few
 _SIZE = -4  # the input that is the logarithm of the number of tools
+_MARGIN = 0.9
 _SETTLED = 30.0  # log odds of what is not in doubt, after the judge's
 
 
@@ -49,7 +51,7 @@ def main() -> None:
     first = _fit(plain, served, size, everywhere)
     at_first = _levels(plain @ first, served, size)
     odds = plain @ first - _interpolate(at_first, plain)
-    least, most = DOUBT
+    least, most = (np.array([interpolate(DOUBT, evidence.tools, column) for evidence in seen]) for column in (1, 2))
     doubtful = (odds > least) & (odds < most)
     second = _fit(judged, served, size, doubtful)
     settled = np.where(odds < 0, -_SETTLED, _SETTLED)
@@ -95,7 +97,7 @@ def _levels(evidence: "Values", served: "Flags", size: "NDArray[np.int64]") -> l
         limits = np.unique(np.concatenate((servable, others)))
         wrong = np.searchsorted(servable, limits) / len(servable) / (WRONGLY / 100)
         missed = (1 - np.searchsorted(others, limits) / len(others)) / (1 - RIGHTLY / 100)
-        balance = np.where(wrong > 1, np.inf, np.maximum(wrong, missed))
+        balance = np.where(wrong > _MARGIN, np.inf, np.maximum(wrong, missed))
         levels.append(float(limits[balance.argmin()]))
     return levels
 

@@ -186,7 +186,7 @@ ALL = (
     "bm25f+wordllama",
     "bm25f+char+wordllama",
 )
-ABLATIONS = ("wicket:words", "wicket:letters", "wicket:table", "wicket:encoder", "wicket:use")
+ABLATIONS = ("wicket:words", "wicket:letters", "wicket:table", "wicket:encoder", "wicket:reranker", "wicket:use")
 """Wicket with fewer signals, and with what it learns; run with --rankers."""
 MODELS = ("minilm", "mpnet")
 """Sentence encoders, alone or as `wicket+NAME` in place of Wicket's own. mpnet takes minutes for a catalogue, once."""

@@ -63,11 +63,11 @@ def test_what_came_of_reading_the_tools_of_a_doubtful_answer_is_shown(notes: She
 
 
 def test_the_parts_of_a_score_that_are_shown_add_up() -> None:
-    names = ("letters", "meaning", "part", "reranked", "usage", "learned", "named", "deprecated", "intent")
+    names = ("letters", "meaning", "part", "reranked", "usage", "learned", "named", "deprecated", "intent", "judged")
     parts = {name: float(number) for number, name in enumerate(names, 1)}
     line = describe_score(convert({**parts, "score": sum(parts.values())}, Explanation))
     score, sums = line.removeprefix("score ").split(" = ")
-    assert sum(float(part.split()[-1]) for part in sums.split(" + ")) == float(score) == 45.0
+    assert sum(float(part.split()[-1]) for part in sums.split(" + ")) == float(score) == 55.0
 
 
 def test_a_pinned_tool_does_not_bury_a_far_better_match(notes: Shell) -> None:

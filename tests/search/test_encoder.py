@@ -84,8 +84,13 @@ def test_stored_vectors_are_not_made_again() -> None:
     ],
 )
 def test_the_packaged_encoder_understands_what_words_and_the_table_do_not(query: str, tool: str) -> None:
-    assert SearchIndex.build([OFFICE], model=NoModel()).search(query).hits[0].tool.name != tool
-    assert SearchIndex.build([OFFICE]).search(query).hits[0].tool.name == tool
+    assert best_by_score(SearchIndex.build([OFFICE], model=NoModel()), query) != tool
+    assert best_by_score(SearchIndex.build([OFFICE]), query) == tool
+
+
+def best_by_score(index: SearchIndex, query: str) -> str:
+    """Before the judge reads tools."""
+    return max(OFFICE.tools, key=lambda tool: index.explain(query, tool).score).name
 
 
 @pytest.mark.parametrize(

@@ -184,7 +184,8 @@ def search(
             await _wait_for_servers(catalogue, principal)
         answer = await finder.search(query, principal, limit=limit, servers=names)
         is_empty = name_absence(library)
-        reasons = [await finder.explain(query, principal, hit.tool) for hit in answer.hits] if explain else []
+        shown = answer.hits if explain else ()
+        reasons = [(await finder.explain(query, principal, hit.tool)).as_hit(hit.score) for hit in shown]
         return answer, reasons, catalogue.failures
 
     answer, reasons, failures = with_library(config, work, verbose=verbose)
@@ -238,7 +239,7 @@ async def _wait_for_servers(catalogue: "Catalogue", principal: "Principal") -> N
 
 def describe_score(reason: "Explanation") -> str:
     """A score in one line: its parts, the fields that brought the letters, the words that were found."""
-    names = ("letters", "meaning", "part", "reranked", "usage", "learned", "named", "deprecated", "intent")
+    names = ("letters", "meaning", "part", "reranked", "usage", "learned", "named", "deprecated", "intent", "judged")
     parts = {name: getattr(reason, name) for name in names}
     sums = " + ".join(f"{name} {value:.2f}" for name, value in parts.items() if abs(value) >= 0.005)
     fields = ", ".join(f"{name} {share:.0%}" for name, share in list(reason.fields.items())[:3])

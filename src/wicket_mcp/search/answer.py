@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 import msgspec
+from msgspec.structs import replace
 
 from wicket_mcp.model import Hit
 from wicket_mcp.search.confidence import Evidence
@@ -23,7 +24,7 @@ class Part(msgspec.Struct, frozen=True):
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """Why a tool has its rank. The first nine add up to `score`."""
+    """Why a tool has its rank. The first nine and `judged` add up to `score`."""
 
     letters: float
     meaning: float
@@ -44,6 +45,12 @@ class Explanation(msgspec.Struct, frozen=True):
     """The share of `letters` that each field of the tool contributed, largest first."""
     words: tuple[str, ...] = ()
     """Words of the query that occur in the tool's text."""
+    judged: float = 0.0
+    """What the judge's order of a doubtful answer added or took away, or that the tool mentions a named product."""
+
+    def as_hit(self, score: float) -> "Explanation":
+        """Of the tool as it is in an answer, with its score there."""
+        return replace(self, score=score, judged=score - self.score)
 
 
 class Answer(msgspec.Struct, frozen=True):

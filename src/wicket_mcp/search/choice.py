@@ -6,7 +6,7 @@ gives the same order.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import islice
@@ -50,11 +50,17 @@ _WORD = 40  # the longest word in letters
 _TRACE = 0.05  # the cosine of letters below which a tool has nothing in common with the query
 _CHUNK = 64
 _ACT = 10.0  # makes what an act adds to a score as large as the other evidence
-_READ, _EFFORT, _FEW_ERRANDS = 10, 130, 2
-"""Tools that the judge reads of an answer in doubt; the most that words of the query times tools may be, as long as it
-reads the places; and the most errands of a query with which it can order them."""
+_READ, _EFFORT = 10, 130
+"""Tools that the judge reads of an answer in doubt; and the most that words of the query times tools may be, as long as
+it reads the places."""
+_SERVES_BOTH, _FITS_ALONE = 1.5, 0.35
+"""What the judge says of a tool that serves all of a query in two parts, which then asks for one thing only; and the
+score of a tool that fits one part so well that it is asked for itself."""
 _CLOSENESS, _OPINION = 0.5, 0.02
 """The weights of closeness for what is worth reading, and of the judge's opinion for the order."""
+_NEAR, _MEANT, _BELOW = 64, 2, 1e-4
+"""The best tools among which those are sought that mention a product which the first five do not; how many of these get
+a place; and how far their scores are below that of the tool before."""
 _ALIKE = 2.0  # how far apart the judge's opinions of two tools that are both good may be
 
 
@@ -115,32 +121,66 @@ class Choice:
             fit = fit.copy()
             for position, more in self.added.items():
                 fit[position] += more
-        places = self._fill(fit, self.scores.by_part, limit)
+        by_part = list(self.scores.by_part)
+        fit, places = self._fill(fit, by_part, limit)
         first = look = self._look(places.chosen[:_PLACES], {})
         if places.chosen and (thorough or first.evidence.is_in_doubt):
             read = self._worth_reading(fit, places.chosen)
             judged = dict(zip(read, self.judge(read), strict=True))
-            if len(self.scores.parts) <= _FEW_ERRANDS:
-                fit = self._order_again(fit, judged)
-                by_part = [self._order_again(row, judged) for row in self.scores.by_part]
-                places = self._fill(fit, by_part, limit)
+            if self._can_order(judged):
+                by_part = [self._order_again(row, judged) for row in by_part]
+                fit, places = self._fill(self._order_again(fit, judged), by_part, limit)
             unread = [position for position in places.chosen[:_PLACES] if position not in judged]
             judged |= zip(unread, self.judge(unread) if unread else (), strict=True)
             look = self._look(places.chosen[:_PLACES], judged)
         return self._conclude(places, fit, first, look)
 
-    def _fill(self, fit: "NDArray[np.float32]", by_part: "Iterable[NDArray[np.float32]]", limit: int) -> Places:
-        """Who gets the places by these scores, for the whole query and for each errand."""
+    def _fill(
+        self, fit: "NDArray[np.float32]", by_part: "Sequence[NDArray[np.float32]]", limit: int
+    ) -> "tuple[NDArray[np.float32], Places]":
+        """Who gets the places by these scores for the whole query, and by those for each errand; and the scores, with
+        which a tool that mentions a product that the query names is among the first."""
+        places = self._give_places(fit, by_part, limit)
+        first = places.chosen[:_PLACES]
+        missing = mentions(self.query, lambda: [self.mentioned(position) for position in first]).missing_products
+        if not missing or not first:
+            return fit, places
+        fit = self._raise_meant(fit, first, missing)
+        return fit, self._give_places(fit, by_part, limit)
+
+    def _give_places(self, fit: "NDArray[np.float32]", by_part: "Sequence[NDArray[np.float32]]", limit: int) -> Places:
         chosen, withheld = self._walk(fit, limit)
         served, chosen = self._take_turns(fit, by_part, chosen, limit)
         return Places(chosen, withheld, served)
 
+    def _raise_meant(
+        self, fit: "NDArray[np.float32]", first: list[int], missing: Sequence[str]
+    ) -> "NDArray[np.float32]":
+        """The scores with which the best tools that mention a missing product get the last of the first places."""
+        others = (position for position in islice(self._usable(fit), _NEAR) if position not in first)
+        meant = list(islice((p for p in others if any(map(self.mentioned(p).mentions, missing))), _MEANT))
+        if not meant:
+            return fit
+        raised = fit.copy()
+        last = first[min(len(first), _PLACES - _MEANT) - 1]
+        raised[meant] = [float(fit[last]) - _BELOW * (1 + rank) for rank in range(len(meant))]
+        return raised
+
     def _worth_reading(self, fit: "NDArray[np.float32]", chosen: list[int]) -> list[int]:
-        """The tools that the judge is to read: the best, if closeness counts more than in their scores."""
-        if len(self.scores.parts) > _FEW_ERRANDS:
+        """The tools that the judge is to read: the best, if closeness counts more than in their scores; or those that
+        are shown, if it cannot order them."""
+        if len(self.scores.parts) > _SEVERAL:
             return chosen[:_PLACES]
         count = max(_PLACES, min(_READ, _EFFORT // (len(words(self.query)) or 1)))
-        return list(islice(self._usable(fit + np.float32(_CLOSENESS) * self.scores.closeness), count))
+        return list(islice(self._usable(np.add(fit, np.float32(_CLOSENESS) * self.scores.closeness)), count))
+
+    def _can_order(self, judged: Mapping[int, float]) -> bool:
+        """The judge reads several errands as one, so it can order tools only where they are one."""
+        if len(self.scores.parts) != _SEVERAL:
+            return len(self.scores.parts) < _SEVERAL
+        best = max(judged, key=lambda position: judged[position])
+        fits_alone = any(row.max() > max(_FITS_ALONE, 2 * row[best]) for row in self.scores.by_part)
+        return judged[best] > _SERVES_BOTH and not fits_alone
 
     def _order_again(self, scores: "NDArray[np.float32]", judged: Mapping[int, float]) -> "NDArray[np.float32]":
         """The same scores in another order: first the tools that were read, with the judge's opinion added."""
@@ -184,7 +224,7 @@ class Choice:
         return self.visible is None or self.visible(tool)
 
     def _take_turns(
-        self, fit: "NDArray[np.float32]", by_part: "Iterable[NDArray[np.float32]]", chosen: list[int], limit: int
+        self, fit: "NDArray[np.float32]", by_part: "Sequence[NDArray[np.float32]]", chosen: list[int], limit: int
     ) -> tuple[tuple[Part, ...], list[int]]:
         """Which hits serve which errand of the query, and the hits: errands take turns for the places.
 

@@ -11,15 +11,16 @@ from math import exp, log
 
 import msgspec
 
-WEIGHTS = (14.39, 8.09, -0.41, -6.67, 1.00, -6.56, 1.10, 1.09, -0.49, -3.87, 0.93, -4.52)
+WEIGHTS = (14.84, 8.76, -0.37, -8.17, 0.70, -6.30, 1.34, 1.28, -0.50, -5.15, 0.85, -4.42)
 """Of each of `Evidence.inputs`; the last is that of nothing at all."""
-JUDGED = (0.68, -0.39, 14.00, 3.42, -0.35, -8.65, 5.98, -16.25, 0.76, 1.43, -0.73, -4.10, 1.12, -2.50)
+JUDGED = (0.66, -0.32, 9.41, 8.42, -0.26, -9.62, 3.76, -10.84, 0.44, 1.27, -0.46, -3.41, 1.02, -4.39)
 """Of each of `Evidence.inputs_after_judge`."""
-LEVELS = ((5, -1.54, -1.28), (20, -1.42, -0.33), (140, -1.58, -0.49), (1966, -1.20, -0.77))
+LEVELS = ((5, -1.74, -3.06), (20, -1.37, -1.50), (140, -1.63, -1.23), (1966, -1.45, -0.85))
 """Tools, and what is then taken off the log odds, at first look and after the judge's, so that each size declines as
 seldom wrongly as is allowed, or more seldom if there is room. Between the sizes it is interpolated."""
-DOUBT = -2.0, 3.0
-"""The log odds at first look between which an answer is in doubt."""
+DOUBT = ((140, -3.0, 8.0), (1966, -2.0, 3.0))
+"""Tools, and the log odds at first look between which an answer is then in doubt: among few nearly always, because a
+search takes so little time there that there is enough for the judge."""
 SURE = 0.5
 _MOST_SUBJECTS, _MOST_ERRANDS = 2, 3
 
@@ -75,8 +76,7 @@ class Evidence(msgspec.Struct, frozen=True):
     @property
     def is_in_doubt(self) -> bool:
         """Whether the judge should read the tools."""
-        least, most = DOUBT
-        return least < self._odds_at_first < most
+        return interpolate(DOUBT, self.tools, 1) < self._odds_at_first < interpolate(DOUBT, self.tools, 2)
 
     @property
     def confidence(self) -> float:

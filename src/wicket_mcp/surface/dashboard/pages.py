@@ -226,7 +226,8 @@ class Pages:
         started = time.perf_counter()
         answer = await self.source.verbs().search(query, principal=principal, limit=10)
         spent = (time.perf_counter() - started) * 1000
-        rows = [(hit.tool, await self.source.explain(query, principal, hit.tool)) for hit in answer.hits]
+        explained = [(hit, await self.source.explain(query, principal, hit.tool)) for hit in answer.hits]
+        rows = [(hit.tool, why.as_hit(hit.score)) for hit, why in explained]
         return {
             "query": query,
             "missing": missing,
