@@ -1,16 +1,19 @@
 """When search should say that nothing fits: catalogues of four sizes, each with queries that it can and cannot serve.
 
+python -m retrieval.declining [TIMES]       (in bench/, with PYTHONPATH=../src; so many times as many catalogues)
+
 A catalogue is made of whole servers, drawn by a seed. A query is servable where each of its errands has a tool there,
 and unservable where none has; a query that is served in part is left out. Both halves of the project's own queries are
 kept apart as everywhere.
 """
 
 import random
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from report import Verdict, number, table
-from retrieval.sets import OWN, Query, own_queries
+from retrieval.sets import OWN, Labelled, Query, catalogue, own_queries
 from wicket_mcp.model import Listing
 from wicket_mcp.search import SearchIndex, build_segment
 
@@ -56,11 +59,11 @@ def _draw(listings: Sequence[Listing], size: int, draw: random.Random) -> Iterat
             yield listing
 
 
-def measure(listings: Sequence[Listing], split: str) -> dict[str, dict[str, float]]:
+def measure(listings: Sequence[Listing], split: str, times: int = 1) -> dict[str, dict[str, float]]:
     """For each size: the shares of servable and of unservable queries that are declined, and how many there were."""
     counts: dict[int, list[int]] = {size: [0, 0, 0, 0] for size in SIZES}
     segments = {listing.server: build_segment(listing) for listing in listings}
-    for case in cases(listings, split):
+    for case in cases(listings, split, times):
         index = SearchIndex.load({one.server: (one, segments[one.server]) for one in case.listings})
         row = counts[case.size]
         row[0] += sum(not index.search(query.text).confident for query in case.servable)
@@ -91,3 +94,9 @@ def judge(facts: dict[str, dict[str, dict[str, float]]]) -> list[Verdict]:
         )
         verdicts.append(Verdict(target, measured, row["wrongly"] <= WRONGLY and row["rightly"] >= RIGHTLY))
     return verdicts
+
+
+if __name__ == "__main__":
+    _listings = Labelled("catalogue", "", list(catalogue()), []).listings()
+    _times = int(sys.argv[1]) if len(sys.argv) > 1 else 1
+    show({split: measure(_listings, split, _times) for split in ("dev", "report")})

@@ -184,8 +184,8 @@ def search(
             await _wait_for_servers(catalogue, principal)
         answer = await finder.search(query, principal, limit=limit, servers=names)
         is_empty = name_absence(library)
-        shown = answer.hits if explain else ()
-        reasons = [(await finder.explain(query, principal, hit.tool)).as_hit(hit.score) for hit in shown]
+        hits = answer.hits if explain else ()
+        reasons = [(await finder.explain(query, principal, hit.tool)).as_hit(hit.score) for hit in hits]
         return answer, reasons, catalogue.failures
 
     answer, reasons, failures = with_library(config, work, verbose=verbose)

@@ -315,8 +315,8 @@ class SearchIndex:
 
         def counts_or_product(candidates: Sequence[str]) -> list[int]:
             """A product's name is a word even where no tool has it: the answer can say which product is missing."""
-            found = zip(candidates, counts(candidates), strict=True)
-            return [tools or is_product(word) for word, tools in found]
+            counted = zip(candidates, counts(candidates), strict=True)
+            return [tools or is_product(word) for word, tools in counted]
 
         table, english = packaged_table(), to_english(query)
         corrected = join_negations(correct(english, counts_or_product, table.commonness, table.knows), counts)

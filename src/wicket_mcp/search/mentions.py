@@ -43,9 +43,9 @@ def products(query: str) -> list[str]:
     Names in quotes or paths ("owner/repository") are left out: that is what somebody else has called something.
     """
     plain, capital = _products()
-    said = _QUOTED.sub(" ", query)
-    found = list(_NAME.finditer(said if _NAME.search(said) else query))
-    names = [match[0] for match in found]
+    unquoted = _QUOTED.sub(" ", query)
+    matches = list(_NAME.finditer(unquoted if _NAME.search(unquoted) else query))
+    names = [match[0] for match in matches]
     pairs = {" ".join(pair) for pair in pairwise(names) if "_".join(pair).lower() in plain}
     paired = {name for pair in pairs for name in pair.split(" ")}
     known = [
@@ -54,18 +54,18 @@ def products(query: str) -> list[str]:
     single = [
         name
         for at, name in enumerate(names)
-        if known[at] and name not in paired and not any(not known[other] for other in _beside_slash(found, at))
+        if known[at] and name not in paired and not any(not known[other] for other in _beside_slash(matches, at))
     ]
-    formats = {f".{name.rpartition('.')[2].lower()}" for name in names if "." in name or f".{name}" in said} & plain
+    formats = {f".{name.rpartition('.')[2].lower()}" for name in names if "." in name or f".{name}" in unquoted} & plain
     without_spaces = () if query.isascii() else (name for name in plain if not name.isascii() and name in query)
     return [*single, *sorted(pairs), *sorted(formats), *sorted(without_spaces)]
 
 
-def _beside_slash(found: Sequence[re.Match[str]], at: int) -> list[int]:
+def _beside_slash(matches: Sequence[re.Match[str]], at: int) -> list[int]:
     """The names before and after one that only a slash parts from it."""
-    text, start, end = found[at].string, found[at].start(), found[at].end()
-    before = [at - 1] if at and text[found[at - 1].end() : start] == "/" else []
-    return before + ([at + 1] if at + 1 < len(found) and text[end : found[at + 1].start()] == "/" else [])
+    text, start, end = matches[at].string, matches[at].start(), matches[at].end()
+    before = [at - 1] if at and text[matches[at - 1].end() : start] == "/" else []
+    return before + ([at + 1] if at + 1 < len(matches) and text[end : matches[at + 1].start()] == "/" else [])
 
 
 def _is_word(name: str, text: str) -> bool:
