@@ -8,8 +8,10 @@ from wicket_mcp.search import SearchIndex
 from wicket_mcp.search.misspelling import correct
 from wicket_mcp.search.static import packaged_table
 
-COMMON = {"customers": 3, "costumers": 1, "stats": 9}
-KNOWN = {"stash": 2, "stats": 9, "open": 3, "one": 8, "pdf": 4, "issue": 7, "screenshot": 5}
+COMMON = dict.fromkeys(("stash", "stats", "open", "one", "pdf", "issue", "list", "screenshot", "create"), 30_000)
+COMMON |= {"customers": 30_000, "costumers": 20_001, "time": 39_000, "rotary": 1_000, "teh": 18_000, "form": 39_000}
+KNOWN = {"stash": 2, "stats": 9, "open": 3, "one": 8, "pdf": 4, "issue": 7, "screenshot": 5, "list": 40, "create": 9}
+KNOWN |= {"iso": 90, "isoe": 90, "lits": 1, "creat": 9, "wobblr": 2, "delet": 5}
 
 
 @pytest.mark.parametrize(
@@ -24,6 +26,12 @@ KNOWN = {"stash": 2, "stats": 9, "open": 3, "one": 8, "pdf": 4, "issue": 7, "scr
         ("pet pxf", "pet pxf"),
         ("all custmers", "all customers"),
         ("stash stahs", "stash stash"),
+        ("the tiem", "the time"),
+        ("lits it", "list it"),
+        ("creat it", "create it"),
+        ("my wobbblr", "my wobblr"),
+        ("a notary", "a notary"),
+        ("teh form, taht one", "the form, that one"),
         ("word", "word"),
         ("", ""),
     ],
@@ -35,7 +43,7 @@ def test_an_unknown_word_becomes_the_known_one_that_is_a_slip_away(query: str, c
     def commonness(words: Sequence[str]) -> list[int]:
         return [COMMON.get(word, 0) for word in words]
 
-    assert correct(query, counts, commonness, {"word", "pet", "please", "all"}.__contains__) == corrected
+    assert correct(query, counts, commonness, {*COMMON, "word", "pet", "please", "all"}.__contains__) == corrected
 
 
 def test_the_table_tells_which_word_is_more_common() -> None:
