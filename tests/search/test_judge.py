@@ -105,6 +105,21 @@ def test_what_is_judged_decides_where_the_first_look_does_not() -> None:
     assert likely.confidence > SURE > unlikely.confidence
 
 
+def test_a_tool_that_is_both_close_and_liked_by_the_judge_says_more_than_two_of_which_each_is_one() -> None:
+    parted = Evidence(closest=0.3, fit=0.2, tools=100, words=6, judged=1.0, agreed=4.0)
+    assert replace(parted, agreed=7.0).confidence > parted.confidence
+
+
+def test_agreement_is_that_of_one_tool(index: SearchIndex) -> None:
+    asked = "what does Ann look like, and is she awake"
+    alone = [SearchIndex.build([Listing("chat", tools=(tool,))]) for tool in CHAT.tools]
+    near = [one.search(asked, thorough=True).evidence.closest for one in alone]
+    opinions = index.judge(asked, CHAT.tools)
+    agreed = max(opinion + 20 * closeness for opinion, closeness in zip(opinions, near, strict=True))
+    assert index.search(asked, thorough=True).evidence.agreed == pytest.approx(agreed, abs=0.05)
+    assert agreed < max(opinions) + 20 * max(near) - 0.5
+
+
 def test_what_the_judge_read_is_stored_with_the_segment(index: SearchIndex) -> None:
     segment = Segment.read(index.segment("chat"), len(CHAT.tools))
     assert segment is not None

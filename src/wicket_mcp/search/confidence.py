@@ -11,11 +11,11 @@ from math import exp, log
 
 import msgspec
 
-WEIGHTS = (14.84, 8.76, -0.37, -8.17, 0.70, -6.30, 1.34, 1.28, -0.50, -5.15, 0.85, -4.42)
+WEIGHTS = (15.07, 8.42, -0.36, -8.16, 0.77, -6.40, 1.36, 1.23, -0.50, -4.95, 0.85, -4.43)
 """Of each of `Evidence.inputs`; the last is that of nothing at all."""
-JUDGED = (0.66, -0.32, 9.41, 8.42, -0.26, -9.62, 3.76, -10.84, 0.44, 1.27, -0.46, -3.41, 1.02, -4.39)
+JUDGED = (0.44, -0.32, 0.25, 6.96, 4.72, -0.23, -9.81, 2.81, -9.60, 0.54, 1.30, -0.45, -2.07, 0.94, -3.97)
 """Of each of `Evidence.inputs_after_judge`."""
-LEVELS = ((5, -1.74, -3.06), (20, -1.37, -1.50), (140, -1.63, -1.23), (1966, -1.45, -0.85))
+LEVELS = ((5, -1.73, -2.91), (20, -1.36, -1.75), (140, -1.66, -1.27), (1966, -1.49, -0.91))
 """Tools, and what is then taken off the log odds, at first look and after the judge's, so that each size declines as
 seldom wrongly as is allowed, or more seldom if there is room. Between the sizes it is interpolated."""
 DOUBT = ((140, -3.0, 8.0), (1966, -2.0, 3.0))
@@ -49,6 +49,9 @@ class Evidence(msgspec.Struct, frozen=True):
     errands: int = 1
     judged: float | None = None
     """The best that the judge says of a hit, of those that mention the products; None if it was not asked."""
+    agreed: float = 0.0
+    """The best of what the judge says of a tool and of its closeness together, of all that it has read: a tool that is
+    close and one that the judge likes say less than one that is both."""
 
     @property
     def inputs(self) -> tuple[float, ...]:
@@ -71,7 +74,7 @@ class Evidence(msgspec.Struct, frozen=True):
     def inputs_after_judge(self) -> tuple[float, ...]:
         """The judge reads several errands as one, so its opinion of a tool that does one of them counts otherwise."""
         judged = 0.0 if self.judged is None else self.judged
-        return (judged, judged * (self.errands > 1), *self.inputs)
+        return (judged, judged * (self.errands > 1), self.agreed, *self.inputs)
 
     @property
     def is_in_doubt(self) -> bool:

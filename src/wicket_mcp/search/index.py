@@ -177,6 +177,7 @@ class SearchIndex:
         if not self._tools:
             return Answer((), confident=False, unmentioned=tuple(dict.fromkeys(products(query[:MAX_QUERY]))))
         from wicket_mcp.search.choice import Choice, prior  # noqa: PLC0415  (imports numpy)
+        from wicket_mcp.search.places import Candidates  # noqa: PLC0415  (imports numpy)
         from wicket_mcp.search.ranker import score  # noqa: PLC0415  (imports numpy)
 
         original, query = self._read(query)
@@ -200,9 +201,8 @@ class SearchIndex:
         size = len(self._tools) if size is None else size
         if servers is not None:
             size = min(size, sum(len(self._positions[server]) for server in servers if server in self._positions))
-        limits = servers, visible, trouble
-        reading = self._mentioned, self._judge(original)
-        choice = Choice(query, self._tools, scores, added, learned, *limits, gains, positions, size, *reading)
+        candidates = Candidates(query, self._tools, scores, servers, visible, trouble, gains, positions)
+        choice = Choice(candidates, added, learned, size, self._mentioned, self._judge(original))
         return choice.answer(limit, thorough=thorough)
 
     def judge(self, query: str, tools: Iterable[Tool]) -> list[float]:
