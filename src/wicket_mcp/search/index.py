@@ -6,7 +6,6 @@ search, so that a process that never searches never imports numpy. `search` filt
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import cache, cached_property, lru_cache
 from itertools import accumulate
 from typing import TYPE_CHECKING
@@ -17,34 +16,21 @@ from wicket_mcp.search.answer import Answer, Explanation
 from wicket_mcp.search.features import number
 from wicket_mcp.search.fields import tool_text
 from wicket_mcp.search.glossary import to_english
-from wicket_mcp.search.intent import (
-    CONTRARY,
-    NAME_SAID,
-    NEGATED,
-    OF_ERRAND,
-    act,
-    changes,
-    is_negated,
-    join_negations,
-    wanted_act,
-    wants_change,
-    weigh_acts,
-)
+from wicket_mcp.search.intent import join_negations
 from wicket_mcp.search.mentions import Mentioned, is_product, products
 from wicket_mcp.search.misspelling import correct
-from wicket_mcp.search.naming import MEANT, Naming
+from wicket_mcp.search.naming import Naming
 from wicket_mcp.search.segment import Model, Segment, build_segment, learn_segment
-from wicket_mcp.search.text import MAX_QUERY, stem, words
+from wicket_mcp.search.text import MAX_QUERY, stem
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wicket_mcp.search.matrix import Matrix
     from wicket_mcp.search.numeric import np
-    from wicket_mcp.search.ranker import Scores
+    from wicket_mcp.search.wording import Wording
 
 _REMEMBERED = 256
-_BEST = 24  # tools whose names are compared with the query
 _STATEMENT = 300  # characters of what a tool says about being deprecated
 _NAME = re.compile(r"[\w-]+")
 
@@ -151,7 +137,8 @@ class SearchIndex:
 
     def warm(self) -> None:
         """Join the segments now rather than at the first search. Pure CPU."""
-        _ = self._matrix, self._places, self._deprecated, self._changing, self._negated, self._acts
+        _ = self._matrix, self._places, self._deprecated
+        self._wording.warm()
 
     def search(
         self,
@@ -181,7 +168,7 @@ class SearchIndex:
         from wicket_mcp.search.ranker import score  # noqa: PLC0415  (imports numpy)
 
         original, query = self._read(query)
-        scores = self._weigh_intent(query, score(self._matrix, query, self._model, original=original))
+        scores = self._wording.weigh(query, score(self._matrix, query, self._model, original=original))
         lifts = lifts or {}
         added = {
             self._places[key]: prior(key, usage or {}, favourites) + lifts.get(key, 0.0)
@@ -235,76 +222,6 @@ class SearchIndex:
         listing = self._parts[server][0]
         return packaged_judge().read_tool(tool_text(listing.tools[place], listing).meaning)
 
-    def _weigh_intent(self, query: str, scores: "Scores") -> "Scores":
-        """The scores, lower for tools that do the contrary of what the query or each of its errands wants."""
-        from wicket_mcp.search.numeric import np  # noqa: PLC0415  (imports numpy)
-
-        if len(scores.parts) > 1:
-            moves = np.float32(OF_ERRAND) * np.stack([self._weigh_act(errand) for errand in scores.parts])
-            return replace(scores, by_part=np.where(scores.by_part > 0, scores.by_part + moves, scores.by_part))
-        fit = scores.fit + self._weigh_act(query) + self._weigh_names(query, scores.fit)
-        if (change := wants_change(query)) is not None:
-            fit = fit - np.float32(CONTRARY) * self._changing[not change]
-        if is_negated(query):
-            fit = fit + np.float32(NEGATED) * self._negated
-        return replace(scores, fit=fit)
-
-    def _weigh_act(self, errand: str) -> "NDArray[np.float32]":
-        """What each tool gains or loses by the verb of a request."""
-        from wicket_mcp.search.numeric import np  # noqa: PLC0415  (imports numpy)
-
-        return np.array(weigh_acts(wanted_act(errand)), np.float32)[self._acts]
-
-    def _weigh_names(self, query: str, fit: "NDArray[np.float32]") -> "NDArray[np.float32]":
-        """What those of the best tools gain of whose name the query has every word."""
-        from wicket_mcp.search.numeric import np  # noqa: PLC0415  (imports numpy)
-        from wicket_mcp.search.ranker import shortlist  # noqa: PLC0415  (imports numpy)
-
-        stems = {stem(word) for word in words(query)}
-        gains = np.zeros(len(fit), np.float32)
-        meant = [server for server, gain in self._naming.gains(query).items() if gain >= MEANT]
-        best: list[int] = shortlist(fit, _BEST).tolist()
-        if meant:  # a tool of another server may be called what the query says, and is not meant
-            best = [position for position in best if self._tools[position].server in meant]
-        gains[[position for position in best if self._is_name_said(position, stems)]] = NAME_SAID
-        return gains
-
-    def _is_name_said(self, position: int, stems: Collection[str]) -> bool:
-        """Whether these are all stems of a tool's name, the server's left out; a name of one word is too common."""
-        name = self._name_stems.get(position)
-        if name is None:
-            tool = self._tools[position]
-            server = words(tool.server)
-            name = self._name_stems[position] = frozenset(stem(w) for w in words(tool.name[:200]) if w not in server)
-        return len(name) > 1 and all(part in stems for part in name)
-
-    @cached_property
-    def _name_stems(self) -> dict[int, frozenset[str]]:
-        """Stems of the names of tools that were among the best, by position."""
-        return {}
-
-    @cached_property
-    def _acts(self) -> "NDArray[np.uint8]":
-        """The number of each tool's kind of act."""
-        from wicket_mcp.search.numeric import np  # noqa: PLC0415  (imports numpy)
-
-        return np.array([act(tool) for tool in self._tools], np.uint8)
-
-    @cached_property
-    def _negated(self) -> "NDArray[np.float32]":
-        """1 for each tool that speaks of something undone."""
-        from wicket_mcp.search.numeric import np  # noqa: PLC0415  (imports numpy)
-
-        return np.array([is_negated(f"{tool.name} {tool.description[:400]}") for tool in self._tools], np.float32)
-
-    @cached_property
-    def _changing(self) -> "Mapping[bool, NDArray[np.float32]]":
-        """1 for each tool that says that it changes something (True), or that it does not (False)."""
-        from wicket_mcp.search.numeric import np  # noqa: PLC0415  (imports numpy)
-
-        declared = [changes(tool) for tool in self._tools]
-        return {value: np.array([change is value for change in declared], np.float32) for value in (True, False)}
-
     def _read(self, query: str) -> tuple[str, str]:
         """The query for the encoder, which reads other languages, and in English for everything that compares words;
         with typing errors corrected if possible."""
@@ -325,6 +242,12 @@ class SearchIndex:
     @cached_property
     def _naming(self) -> Naming:
         return Naming(self._parts)
+
+    @cached_property
+    def _wording(self) -> "Wording":
+        from wicket_mcp.search.wording import Wording  # noqa: PLC0415  (imports numpy)
+
+        return Wording(self._tools, self._naming)
 
     @cached_property
     def _mentioned(self) -> Callable[[int], Mentioned]:
@@ -362,7 +285,7 @@ class SearchIndex:
         from wicket_mcp.search.ranker import score  # noqa: PLC0415  (imports numpy)
 
         original, query = self._read(query)
-        scores = self._weigh_intent(query, score(self._matrix, query, self._model, original=original))
+        scores = self._wording.weigh(query, score(self._matrix, query, self._model, original=original))
         listing = self._parts[tool.server][0]
         learned = (lifts or {}).get(tool.key, 0.0)
         named, position = self._naming.gains(query).get(tool.server, 0.0), self._places[tool.key]
