@@ -31,7 +31,7 @@ def correct(query: str, counts: Counts, commonness: Counts, is_word: Callable[[s
     for word, tools in zip(unknown, counts(unknown) if unknown else (), strict=True):
         meant = word if tools else _guess(word, counts, commonness)
         if meant and not is_word(meant):
-            meant = _swapped(meant, counts, commonness) or _completed(meant, commonness) or meant
+            meant = _swap_back(meant, counts, commonness) or _complete(meant, commonness) or meant
         read_as[word] = meant or word
     return _WORD.sub(lambda match: read_as.get(match.group(), match.group()), query) if read_as else query
 
@@ -48,23 +48,23 @@ def _guess(word: str, counts: Counts, commonness: Counts) -> str:
     for slip in (_swap_letters, _change_letters) if len(word) >= _LONG else (_swap_letters,):
         slips = list(dict.fromkeys(slip(word)))
         tools, common = counts(slips), commonness(slips)
-        both = [count if known else 0 for count, known in zip(tools, common, strict=True)]
-        often = [known if known > _COMMON else 0 for known in common]
-        only_here = [count if stem(slip) == slip else 0 for count, slip in zip(tools, slips, strict=True)]
-        for values in (both, often, only_here):
+        in_both = [count if known else 0 for count, known in zip(tools, common, strict=True)]
+        if_common = [known if known > _COMMON else 0 for known in common]
+        if_stem = [count if stem(other) == other else 0 for count, other in zip(tools, slips, strict=True)]
+        for values in (in_both, if_common, if_stem):
             if any(values):
                 return max(zip(values, slips, strict=True), key=itemgetter(0))[1]
     return ""
 
 
-def _swapped(word: str, counts: Counts, commonness: Counts) -> str:
+def _swap_back(word: str, counts: Counts, commonness: Counts) -> str:
     """The common word of the catalogue that has two letters of this one swapped ("lits": a tool may have "lit")."""
     slips = list(dict.fromkeys(_swap_letters(word)))
     known = zip(slips, counts(slips), commonness(slips), strict=True)
     return max(((tools, slip) for slip, tools, common in known if tools and common > _COMMON), default=(0, ""))[1]
 
 
-def _completed(word: str, commonness: Counts) -> str:
+def _complete(word: str, commonness: Counts) -> str:
     """The common word that lacks a letter here, if it has the same stem, and so is in the catalogue too ("creat")."""
     slips = dict.fromkeys(_change_letters(word))
     longer = [slip for slip in slips if len(slip) > len(word) and stem(slip) == stem(word)]
