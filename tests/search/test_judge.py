@@ -105,6 +105,13 @@ def test_what_is_judged_decides_where_the_first_look_does_not() -> None:
     assert likely.confidence > SURE > unlikely.confidence
 
 
+def test_a_near_answer_whose_tool_does_the_contrary_is_judged_however_near_it_is() -> None:
+    sure = Evidence(closest=0.7, fit=0.7, tools=2000, words=4, act=0.3, is_product_there=True)
+    contrary = replace(sure, act=-0.4, best_act=-0.4)
+    assert [each.confidence > SURE for each in (sure, contrary)] == [True, True]
+    assert [each.is_in_doubt for each in (sure, contrary, replace(contrary, errands=2))] == [False, True, False]
+
+
 def test_a_tool_that_is_both_close_and_liked_by_the_judge_says_more_than_two_of_which_each_is_one() -> None:
     parted = Evidence(closest=0.3, fit=0.2, tools=100, words=6, judged=1.0, agreed=4.0)
     assert replace(parted, agreed=7.0).confidence > parted.confidence

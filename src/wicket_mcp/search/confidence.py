@@ -13,9 +13,9 @@ import msgspec
 
 WEIGHTS = (15.07, 8.42, -0.36, -8.16, 0.77, -6.40, 1.36, 1.23, -0.50, -4.95, 0.85, -4.43)
 """Of each of `Evidence.inputs`; the last is that of nothing at all."""
-JUDGED = (0.44, -0.32, 0.25, 6.96, 4.72, -0.23, -9.81, 2.81, -9.60, 0.54, 1.30, -0.45, -2.07, 0.94, -3.97)
+JUDGED = (0.44, -0.32, 0.25, 6.99, 4.70, -0.23, -9.81, 2.81, -9.62, 0.52, 1.32, -0.45, -2.08, 0.94, -3.97)
 """Of each of `Evidence.inputs_after_judge`."""
-LEVELS = ((5, -1.73, -2.91), (20, -1.36, -1.75), (140, -1.66, -1.27), (1966, -1.49, -0.91))
+LEVELS = ((5, -1.73, -2.90), (20, -1.36, -1.76), (140, -1.66, -1.26), (1966, -1.49, -0.91))
 """Tools, and what is then taken off the log odds, at first look and after the judge's, so that each size declines as
 seldom wrongly as is allowed, or more seldom if there is room. Between the sizes it is interpolated."""
 DOUBT = ((140, -3.0, 8.0), (1966, -2.0, 3.0))
@@ -77,9 +77,15 @@ class Evidence(msgspec.Struct, frozen=True):
         return (judged, judged * (self.errands > 1), self.agreed, *self.inputs)
 
     @property
+    def is_contrary(self) -> bool:
+        """Whether the one act that is wanted is the contrary of what the closest tool does: "delete the message"."""
+        return self.act < 0 and self.errands == 1
+
+    @property
     def is_in_doubt(self) -> bool:
         """Whether the judge should read the tools."""
-        return interpolate(DOUBT, self.tools, 1) < self._odds_at_first < interpolate(DOUBT, self.tools, 2)
+        odds, most = self._odds_at_first, interpolate(DOUBT, self.tools, 2)
+        return odds > interpolate(DOUBT, self.tools, 1) and (odds < most or self.is_contrary)
 
     @property
     def confidence(self) -> float:
