@@ -22,6 +22,7 @@ from tests.peers.postgres import Postgres
 from tests.peers.redis import RedisServer
 
 Pause = Callable[[], Awaitable[object]]
+_UNNOTICED = 12  # calls while the balancer has not yet read that its connections are closed
 LEAVE = '[http]\nleave_after = "1s"\n'
 
 
@@ -54,7 +55,8 @@ class Faults:
     ) -> None:
         self.house, self.load, self.upstreams = house, load, upstreams
         self.begun_before_death: set[str] = set()
-        """The calls that were begun before the killed replica had ended."""
+        """The calls that were begun before the killed replica had ended and the balancer had noticed, which uses a
+        connection that it kept until then."""
         self._postgres, self._redis, self._machine = postgres, redis, machine
         self._parts: list[tuple[str, int]] = []
 
@@ -74,6 +76,7 @@ class Faults:
         await pause()
         self._begin("one killed (kill -9), and back")
         await killed.kill()
+        await self.load.pass_by(_UNNOTICED)
         self.begun_before_death = {*self.load.sent}
         await pause()
         await killed.start()
