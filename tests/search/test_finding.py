@@ -39,6 +39,28 @@ def test_the_wanted_tool_is_among_the_first_five(index: SearchIndex, query: str,
     assert wanted in keys(index, query)
 
 
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        ("hdel", "redis.hdel"),
+        ("rpop", "redis.rpop"),
+        ("redis.set", "redis.set"),
+        ("Redis set", "redis.set"),
+        ("browser_resume", "playwright-allcaps.browser_resume"),
+        ("linear.linear_searchDocuments", "linear.linear_searchDocuments"),
+        ("kubectl_context", "kubernetes-node.kubectl_context"),
+        ("create-index", "mongodb.create-index"),
+    ],
+)
+def test_a_query_that_is_the_name_of_a_tool_finds_it_first_and_surely(
+    index: SearchIndex, query: str, first: str
+) -> None:
+    answer = index.search(query)
+    assert answer.hits[0].tool.key == first
+    assert answer.confident
+    assert index.explain(query, answer.hits[0].tool).score == pytest.approx(answer.hits[0].score)
+
+
 def test_a_query_of_several_parts_gets_a_tool_for_each(index: SearchIndex) -> None:
     answer = index.search("take a screenshot of the web page, then send a message to the slack channel")
     found = {hit.tool.server for hit in answer.hits}

@@ -69,6 +69,8 @@ class Choice:
     """What usage, names and learning add, by the tool's position."""
     learned: Mapping[int, float]
     """The part from learning only."""
+    called: frozenset[int]
+    """The tools of which the query is the name."""
     size: int
     """Tools that could be shown."""
     mentioned: Callable[[int], Mentioned]
@@ -198,6 +200,7 @@ class Choice:
             tools=self.size,
             words=len(telling),
             errands=len(scores.parts),
+            is_called=not self.called.isdisjoint(top),
             judged=_together([judged[p] for p in meant]) if judged else None,
             agreed=max((opinion + _AGREEING * self._closeness(p) for p, opinion in judged.items()), default=0.0),
         )

@@ -47,6 +47,8 @@ class Evidence(msgspec.Struct, frozen=True):
     words: int = 0
     """Meaningful words of the query."""
     errands: int = 1
+    is_called: bool = False
+    """Whether the query is nothing but the name of a hit."""
     judged: float | None = None
     """The best that the judge says of a hit, of those that mention the products; None if it was not asked."""
     agreed: float = 0.0
@@ -85,11 +87,14 @@ class Evidence(msgspec.Struct, frozen=True):
     def is_in_doubt(self) -> bool:
         """Whether the judge should read the tools."""
         odds, most = self._odds_at_first, interpolate(DOUBT, self.tools, 2)
-        return odds > interpolate(DOUBT, self.tools, 1) and (odds < most or self.is_contrary)
+        near = odds > interpolate(DOUBT, self.tools, 1) and (odds < most or self.is_contrary)
+        return near and not self.is_called
 
     @property
     def confidence(self) -> float:
         """The probability, from 0 to 1, that a hit serves the query."""
+        if self.is_called:
+            return 1.0
         odds = self._odds_at_first
         if self.judged is not None:
             odds = _weigh(JUDGED, self.inputs_after_judge) - interpolate(LEVELS, self.tools, 2)

@@ -189,7 +189,8 @@ class SearchIndex:
         if servers is not None:
             size = min(size, sum(len(self._positions[server]) for server in servers if server in self._positions))
         candidates = Candidates(query, self._tools, scores, servers, visible, trouble, gains, positions)
-        choice = Choice(candidates, added, learned, size, self._mentioned, self._judge(original))
+        called = frozenset(self._wording.called(query))
+        choice = Choice(candidates, added, learned, called, size, self._mentioned, self._judge(original))
         return choice.answer(limit, thorough=thorough)
 
     def judge(self, query: str, tools: Iterable[Tool]) -> list[float]:
@@ -224,7 +225,9 @@ class SearchIndex:
 
     def _read(self, query: str) -> tuple[str, str]:
         """The query for the encoder, which reads other languages, and in English for everything that compares words;
-        with typing errors corrected if possible."""
+        with typing errors corrected if possible. The name of a tool stays as it is."""
+        if self._wording.called(query):
+            return query, query
         from wicket_mcp.search.static import packaged_table  # noqa: PLC0415  (imports numpy)
 
         def counts(candidates: Sequence[str]) -> list[int]:

@@ -1,4 +1,5 @@
-"""What the wording of a query adds to the scores of tools: its verb, its negation, and a tool's whole name.
+"""What the wording of a query adds to the scores of tools: its verb, its negation, and a tool's whole name; and which
+tools it calls by their name.
 
 `intent.py` says what words mean; this compares it with every tool at once. Called by the index.
 """
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from wicket_mcp.model import Tool
 from wicket_mcp.search.intent import (
+    CALLED,
     CONTRARY,
     NAME_SAID,
     NEGATED,
@@ -41,7 +43,7 @@ class Wording:
 
     def warm(self) -> None:
         """Look at all tools now rather than at the first query that needs it. Pure CPU."""
-        _ = self._changing, self._negated, self._acts
+        _ = self._changing, self._negated, self._acts, self._by_name
 
     def weigh(self, query: str, scores: Scores) -> Scores:
         """The scores, lower for tools that do the contrary of what the query or each of its errands wants."""
@@ -53,7 +55,19 @@ class Wording:
             fit = fit - np.float32(CONTRARY) * self._changing[not change]
         if is_negated(query):
             fit = fit + np.float32(NEGATED) * self._negated
+        if called := self.called(query):
+            more = CALLED if len(words(query)) > 1 else NAME_SAID
+            fit[called] = np.minimum(fit[called] + (fit.max() - fit[called].min() + np.float32(more)), 1)
         return replace(scores, fit=fit)
+
+    def called(self, query: str) -> list[int]:
+        """The tools of which the query is the name, with their server's or without: as it is written, or its words."""
+        spoken = words(query)
+        positions = list(self._by_name.get(" ".join(spoken), ()))
+        for end in range(1, len(spoken)):
+            named = self._by_name.get(" ".join(spoken[end:]), ())
+            positions += [at for at in named if words(self._tools[at].server) == spoken[:end]]
+        return [at for at in positions if query.strip() in (self._tools[at].name, self._tools[at].key)] or positions
 
     def _weigh_act(self, errand: str) -> "NDArray[np.float32]":
         """What each tool gains or loses by the verb of a request."""
@@ -83,6 +97,14 @@ class Wording:
     def _name_stems(self) -> dict[int, frozenset[str]]:
         """Stems of the names of tools that were among the best, by position."""
         return {}
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[int]]:
+        """The positions of tools by the words of their names."""
+        named: dict[str, list[int]] = {}
+        for position, tool in enumerate(self._tools):
+            named.setdefault(" ".join(words(tool.name[:200])), []).append(position)
+        return named
 
     @cached_property
     def _acts(self) -> "NDArray[np.uint8]":
