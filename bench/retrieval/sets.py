@@ -10,9 +10,10 @@ from wicket_mcp.model import Listing, Tool
 
 ROOT = Path(__file__).parents[2]
 QUERIES = ROOT / "bench" / "queries"
-OWN = ("catalog", "requests", "asks")
+OWN = ("catalog", "requests", "asks", "fresh")
 """The project's own sets over the real catalogues, each a file of QUERIES with a half to tune on and one to report on.
-`catalog` is the older one; `requests` has more kinds, and golds that name every tool that would do."""
+`catalog` is the oldest; `requests` has more kinds, and golds that name every tool that would do. `fresh` was written
+when all else was finished, and nothing of it is tuned on."""
 CATALOG = ROOT / "tests" / "data" / "catalog"
 
 
@@ -55,7 +56,8 @@ def _definition(tool: dict[str, Any]) -> dict[str, Any]:
 def names(data: Path) -> dict[str, str]:
     """Every set that there is, and whether it may be tuned on."""
     found = {p.name: split for split in ("dev", "report") for p in sorted((data / split).glob("*")) if p.is_dir()}
-    return found | {f"{own}_{split}": split for own in OWN for split in ("dev", "report")}
+    ours = {f"{own}_{split}": split for own in OWN for split in ("dev", "report") if any(own_queries(own, split))}
+    return found | ours
 
 
 def read(data: Path, name: str, limit: int = 0) -> Labelled:

@@ -6,7 +6,7 @@ from tests.dialects.seeds import Speaker
 
 from wicket_mcp.model import Listing, Tool
 from wicket_mcp.search import SearchIndex
-from wicket_mcp.search.mentions import Mentioned, mentions, products
+from wicket_mcp.search.mentions import Mentioned, mentions, products, shorten_addresses
 from wicket_mcp.search.naming import MEANT, PERHAPS, Naming
 
 ABOUT = "Add a card with a name and a text to a board"
@@ -38,6 +38,11 @@ def some(listings: list[Listing], *servers: str) -> SearchIndex:
         ("replace 2025 in offer.docx", [".docx"]),
         ("my .XLSX online, please", [".xlsx"]),
         ("see notes.txt", []),
+        ("read https://example.com/postgres/scaling", []),
+        ("close https://github.com/acme/web/issues/3 on Linear", ["Linear"]),
+        ("mail ann@slack.com, see www.figma.com", []),
+        ("copy s3://reports/may to GitHub/GitLab", ["s3", "GitHub", "GitLab"]),
+        ("read https://example.com/a.docx", [".docx"]),
     ],
 )
 def test_products_are_known_by_name_and_common_words_by_their_capital(query: str, named: list[str]) -> None:
@@ -209,3 +214,25 @@ def test_no_server_that_is_not_named_has_more_than_two_of_five_places(index: Sea
     servers = [hit.tool.server for hit in index.search(query).hits]
     assert len(servers) == 5
     assert max(map(servers.count, servers)) <= 2
+
+
+@pytest.mark.parametrize(
+    ("query", "read_as"),
+    [
+        ("read https://example.com/blog/scaling-postgres, please", "read URL, please"),
+        ("(http://localhost:8080/) is down", "(URL) is down"),
+        ("read https://example.com/a.pdf?x=1.", "read .pdf URL."),
+        ("close https://github.com/acme/web/issues/3", "close https://github.com/acme/web/issues/3"),
+        ("an https url", "an https url"),
+    ],
+)
+def test_the_address_of_a_page_is_no_text_unless_a_product_has_the_site(query: str, read_as: str) -> None:
+    assert shorten_addresses(query) == read_as
+
+
+def test_a_page_whose_address_has_a_products_name_is_read_by_a_tool_for_any_page(listings: list[Listing]) -> None:
+    index = SearchIndex.build([listing for listing in listings if listing.server in ("fetch", "postgres", "time")])
+    for asked in ("read https://example.com/blog/scaling-postgres", "what does https://www.notion.so/Plan-42 say?"):
+        answer = index.search(asked)
+        assert answer.confident, answer
+        assert answer.hits[0].tool.key == "fetch.fetch"

@@ -17,7 +17,7 @@ from wicket_mcp.search.features import number
 from wicket_mcp.search.fields import tool_text
 from wicket_mcp.search.glossary import to_english
 from wicket_mcp.search.intent import join_negations
-from wicket_mcp.search.mentions import Mentioned, is_product, products
+from wicket_mcp.search.mentions import Mentioned, is_product, products, shorten_addresses
 from wicket_mcp.search.misspelling import correct
 from wicket_mcp.search.naming import Naming
 from wicket_mcp.search.segment import Model, Segment, build_segment, learn_segment
@@ -189,7 +189,7 @@ class SearchIndex:
         if servers is not None:
             size = min(size, sum(len(self._positions[server]) for server in servers if server in self._positions))
         candidates = Candidates(query, self._tools, scores, servers, visible, trouble, gains, positions)
-        called = frozenset(self._wording.called(query))
+        called = frozenset(self._wording.find_called(query))
         choice = Choice(candidates, added, learned, called, size, self._mentioned, self._judge(original))
         return choice.answer(limit, thorough=thorough)
 
@@ -226,7 +226,7 @@ class SearchIndex:
     def _read(self, query: str) -> tuple[str, str]:
         """The query for the encoder, which reads other languages, and in English for everything that compares words;
         with typing errors corrected if possible. The name of a tool stays as it is."""
-        if self._wording.called(query):
+        if self._wording.find_called(query):
             return query, query
         from wicket_mcp.search.static import packaged_table  # noqa: PLC0415  (imports numpy)
 
@@ -238,6 +238,7 @@ class SearchIndex:
             counted = zip(candidates, counts(candidates), strict=True)
             return [tools or is_product(word) for word, tools in counted]
 
+        query = shorten_addresses(query)
         table, english = packaged_table(), to_english(query)
         corrected = join_negations(correct(english, counts_or_product, table.commonness, table.knows), counts)
         return (corrected if english == query else query[:MAX_QUERY]), corrected

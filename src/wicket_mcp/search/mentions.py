@@ -16,6 +16,10 @@ from wicket_mcp.model import Tool
 from wicket_mcp.search.text import STOP, stem, words
 
 _NAME = re.compile(r"[A-Za-z0-9]+(?:\.[A-Za-z0-9]+)*")
+_WRITTEN = re.compile(r"\S+")
+_ADDRESS = re.compile(r"^\W*https?://|^\W*www\.|\w@\w")
+_WEB = re.compile(r"https?://([\w.-]*\w)(?::\d+)?(?:/[^\s\"'<>)\]]*[^\s\"'<>)\].,;:!?]|/)?")
+_ENDING = re.compile(r"/[^?#]*(\.[a-z]{2,4})(?:[?#]|$)")
 _QUOTED = re.compile('"[^"]*"|“[^”]*”|„[^“]*“|«[^»]*»|`[^`]*`')
 _READING = frozenset(("doc", "docs", "documentation", "manual", "tutorial", "tutorials"))
 """What is read about a product elsewhere than in it."""
@@ -40,7 +44,8 @@ class Mentions(msgspec.Struct, frozen=True):
 def products(query: str) -> list[str]:
     """The product names in a query, as they are written there, and the formats of files (".docx").
 
-    Names in quotes or paths ("owner/repository") are left out: that is what somebody else has called something.
+    Names in quotes, addresses or paths ("owner/repository") are left out: that is what somebody else has called
+    something, or where a page is that a tool for any page reads.
     """
     plain, capital = _products()
     unquoted = _QUOTED.sub(" ", query)
@@ -51,21 +56,29 @@ def products(query: str) -> list[str]:
     known = [
         name.lower() in plain or (name in capital and (at > 0 or len(names) == 1)) for at, name in enumerate(names)
     ]
+    elsewhere = _in_addresses(matches, known)
     single = [
         name
         for at, name in enumerate(names)
-        if known[at] and name not in paired and not any(not known[other] for other in _beside_slash(matches, at))
+        if known[at] and name not in paired and matches[at].start() not in elsewhere
     ]
     formats = {f".{name.rpartition('.')[2].lower()}" for name in names if "." in name or f".{name}" in unquoted} & plain
     without_spaces = () if query.isascii() else (name for name in plain if not name.isascii() and name in query)
     return [*single, *sorted(pairs), *sorted(formats), *sorted(without_spaces)]
 
 
-def _beside_slash(matches: Sequence[re.Match[str]], at: int) -> list[int]:
-    """The names before and after one that only a slash parts from it."""
-    text, start, end = matches[at].string, matches[at].start(), matches[at].end()
-    before = [at - 1] if at and text[matches[at - 1].end() : start] == "/" else []
-    return before + ([at + 1] if at + 1 < len(matches) and text[end : matches[at + 1].start()] == "/" else [])
+def _in_addresses(matches: Sequence[re.Match[str]], known: Sequence[bool]) -> set[int]:
+    """Where names begin that are a part of a web or mail address, or of a path of which another part is no product; but
+    the scheme of one is ("s3://bucket")."""
+    inside: set[int] = set()
+    for written in _WRITTEN.finditer(matches[0].string if matches else ""):
+        within = [at for at, match in enumerate(matches) if written.start() <= match.start() < written.end()]
+        is_path = "/" in written[0] and not all(known[at] for at in within)
+        if is_path or _ADDRESS.search(written[0]):
+            inside.update(
+                matches[at].start() for at in within if not matches[0].string.startswith("://", matches[at].end())
+            )
+    return inside
 
 
 def _is_word(name: str, text: str) -> bool:
@@ -75,6 +88,22 @@ def _is_word(name: str, text: str) -> bool:
 def is_product(word: str) -> bool:
     """Whether a word in lower case can only be a product's name; short ones are too easily something else."""
     return len(word) > _SHORT and word in _products()[0]
+
+
+def shorten_addresses(query: str) -> str:
+    """A query in which the addresses of pages are read as that, not as their words: "read URL", "read .pdf URL".
+
+    An address of a product's site stays: its words tell what is meant ("close https://github.com/acme/web/issues/3").
+    """
+    return _WEB.sub(_shorten, query) if "://" in query else query
+
+
+def _shorten(address: re.Match[str]) -> str:
+    plain, capital = _products()
+    if any(label in plain or label.capitalize() in capital for label in address[1].lower().split(".")):
+        return address[0]
+    ending = _ENDING.search(address[0].partition(address[1])[2])
+    return f"{ending[1]} URL" if ending else "URL"
 
 
 class Mentioned:

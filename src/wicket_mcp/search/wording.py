@@ -55,12 +55,12 @@ class Wording:
             fit = fit - np.float32(CONTRARY) * self._changing[not change]
         if is_negated(query):
             fit = fit + np.float32(NEGATED) * self._negated
-        if called := self.called(query):
+        if called := self.find_called(query):
             more = CALLED if len(words(query)) > 1 else NAME_SAID
             fit[called] = np.minimum(fit[called] + (fit.max() - fit[called].min() + np.float32(more)), 1)
         return replace(scores, fit=fit)
 
-    def called(self, query: str) -> list[int]:
+    def find_called(self, query: str) -> list[int]:
         """The tools of which the query is the name, with their server's or without: as it is written, or its words."""
         spoken = words(query)
         positions = list(self._by_name.get(" ".join(spoken), ()))
