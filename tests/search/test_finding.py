@@ -61,6 +61,17 @@ def test_a_query_that_is_the_name_of_a_tool_finds_it_first_and_surely(
     assert index.explain(query, answer.hits[0].tool).score == pytest.approx(answer.hits[0].score)
 
 
+@pytest.mark.parametrize(
+    ("query", "wanted"), [("sentry dsn", "sentry.find_dsns"), ("gmail labels", "google-workspace.list_gmail_labels")]
+)
+def test_a_query_of_which_a_tools_name_has_every_word_is_answered_surely(
+    index: SearchIndex, query: str, wanted: str
+) -> None:
+    answer = index.search(query)
+    assert answer.confident
+    assert wanted in [hit.tool.key for hit in answer.hits]
+
+
 def test_a_query_of_several_parts_gets_a_tool_for_each(index: SearchIndex) -> None:
     answer = index.search("take a screenshot of the web page, then send a message to the slack channel")
     found = {hit.tool.server for hit in answer.hits}

@@ -8,7 +8,7 @@ from wicket_mcp.search import SearchIndex
 from wicket_mcp.search.misspelling import correct
 from wicket_mcp.search.static import packaged_table
 
-_OFTEN = ("stash", "stats", "open", "one", "pdf", "issue", "list", "screenshot", "create", "customers")
+_OFTEN = ("dns", "back", "stash", "stats", "open", "one", "pdf", "issue", "list", "screenshot", "create", "customers")
 COMMON = {
     **dict.fromkeys(_OFTEN, 30_000),
     "costumers": 20_001,
@@ -33,6 +33,10 @@ KNOWN = {
     "creat": 9,
     "wobblr": 2,
     "delet": 5,
+    "dsn": 1,
+    "dns": 9,
+    "bakc": 2,
+    "back": 9,
 }
 
 
@@ -51,6 +55,7 @@ KNOWN = {
         ("the tiem", "the time"),
         ("lits it", "list it"),
         ("creat it", "create it"),
+        ("a dsn, a bakc", "a dsn, a bakc"),
         ("my wobbblr", "my wobblr"),
         ("a notary", "a notary"),
         ("teh form, taht one", "the form, that one"),

@@ -16,7 +16,7 @@ from wicket_mcp.search.mentions import Mentioned, Mentions, mentions
 from wicket_mcp.search.numeric import np
 from wicket_mcp.search.places import FIRST_PLACES, SERVES, SEVERAL, Candidates, Places
 from wicket_mcp.search.static import packaged_table
-from wicket_mcp.search.text import STOP, words
+from wicket_mcp.search.text import STOP, stem, words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -200,11 +200,16 @@ class Choice:
             tools=self.size,
             words=len(telling),
             errands=len(scores.parts),
-            is_called=not self.called.isdisjoint(top),
+            is_called=not self.called.isdisjoint(top) or self._is_said_by_names(telling, top),
             judged=_together([judged[p] for p in meant]) if judged else None,
             agreed=max((opinion + _AGREEING * self._closeness(p) for p, opinion in judged.items()), default=0.0),
         )
         return Look(evidence, named, telling)
+
+    def _is_said_by_names(self, telling: list[str], top: list[int]) -> bool:
+        """Whether one tool has every meaningful word of the query in its names ("sentry dsn")."""
+        stems = frozenset(map(stem, telling))
+        return bool(stems) and any(stems <= self.mentioned(position).named for position in top)
 
     def _closeness(self, position: int) -> float:
         """Of a tool to the query. Learning counts like closeness: the tool has served such a query before."""

@@ -48,7 +48,7 @@ class Evidence(msgspec.Struct, frozen=True):
     """Meaningful words of the query."""
     errands: int = 1
     is_called: bool = False
-    """Whether the query is nothing but the name of a hit."""
+    """Whether the query is nothing but the name of a hit, or words of it."""
     judged: float | None = None
     """The best that the judge says of a hit, of those that mention the products; None if it was not asked."""
     agreed: float = 0.0

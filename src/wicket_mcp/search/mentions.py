@@ -121,6 +121,11 @@ class Mentioned:
         """The words of the names of server and tool."""
         return frozenset(words(f"{self._tool.server} {self._tool.name}"))
 
+    @cached_property
+    def named(self) -> frozenset[str]:
+        """The stems of the words of its server, its name and its title."""
+        return frozenset(map(stem, words(f"{self._tool.server} {self._tool.name} {self._tool.title}")))
+
     def mentions(self, product: str) -> bool:
         """Whether the tool names a product by any of its names."""
         return any(map(self._names, (product, *_other_names().get(product.lower(), ()))))

@@ -19,6 +19,7 @@ _LONG = 4
 _COMMON, _RARE = 15_000, 20_000
 """How common (`Table.commonness`) a word must be to be meant where the catalogue does not have it; and how common one
 may be at most that is taken for a small word with two letters swapped ("fro")."""
+_FAR_MORE = 5
 
 Counts = Callable[[Sequence[str]], Sequence[int]]
 """How many tools have each of these words, or how common each is; 0 for an unknown one."""
@@ -58,10 +59,15 @@ def _guess(word: str, counts: Counts, commonness: Counts) -> str:
 
 
 def _swap_back(word: str, counts: Counts, commonness: Counts) -> str:
-    """The common word of the catalogue that has two letters of this one swapped ("lits": a tool may have "lit")."""
+    """The common word that has two letters of this one swapped, and that far more tools have ("lits": some have "lit").
+    A short word is rather an abbreviation ("dsn")."""
+    if len(word) < _LONG:
+        return ""
     slips = list(dict.fromkeys(_swap_letters(word)))
-    known = zip(slips, counts(slips), commonness(slips), strict=True)
-    return max(((tools, slip) for slip, tools, common in known if tools and common > _COMMON), default=(0, ""))[1]
+    own, *others = counts([word, *slips])
+    known = zip(slips, others, commonness(slips), strict=True)
+    more = [(tools, slip) for slip, tools, common in known if tools > _FAR_MORE * own and common > _COMMON]
+    return max(more, default=(0, ""))[1]
 
 
 def _complete(word: str, commonness: Counts) -> str:
