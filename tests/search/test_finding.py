@@ -61,6 +61,12 @@ def test_a_query_that_is_the_name_of_a_tool_finds_it_first_and_surely(
     assert index.explain(query, answer.hits[0].tool).score == pytest.approx(answer.hits[0].score)
 
 
+def test_a_query_without_words_is_no_name_not_even_of_a_tool_without_one() -> None:
+    nameless = [Tool("x", name, {"description": "Reads pages"}) for name in ("", "((", "🙂")]
+    index = SearchIndex.build([Listing("x", tools=tuple(nameless))])
+    assert [index.search(query).hits for query in ("", "((", "🙂", "\0")] == [()] * 4
+
+
 @pytest.mark.parametrize(
     ("query", "wanted"), [("sentry dsn", "sentry.find_dsns"), ("gmail labels", "google-workspace.list_gmail_labels")]
 )

@@ -103,7 +103,8 @@ class Wording:
         """The positions of tools by the words of their names."""
         named: dict[str, list[int]] = {}
         for position, tool in enumerate(self._tools):
-            named.setdefault(" ".join(words(tool.name[:200])), []).append(position)
+            if name := " ".join(words(tool.name[:200])):
+                named.setdefault(name, []).append(position)
         return named
 
     @cached_property
