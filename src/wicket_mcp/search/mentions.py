@@ -17,6 +17,7 @@ from wicket_mcp.search.text import STOP, stem, words
 
 _NAME = re.compile(r"[A-Za-z0-9]+(?:\.[A-Za-z0-9]+)*")
 _WRITTEN = re.compile(r"\S+")
+_PERHAPS_ADDRESS = re.compile(r"[/@]|www\.")
 _ADDRESS = re.compile(r"^\W*https?://|^\W*www\.|\w@\w")
 _WEB = re.compile(r"https?://([\w.-]*\w)(?::\d+)?(?:/[^\s\"'<>)\]]*[^\s\"'<>)\].,;:!?]|/)?")
 _ENDING = re.compile(r"/[^?#]*(\.[a-z]{2,4})(?:[?#]|$)")
@@ -71,13 +72,14 @@ def _in_addresses(matches: Sequence[re.Match[str]], known: Sequence[bool]) -> se
     """Where names begin that are a part of a web or mail address, or of a path of which another part is no product; but
     the scheme of one is ("s3://bucket")."""
     inside: set[int] = set()
-    for written in _WRITTEN.finditer(matches[0].string if matches else ""):
+    text = matches[0].string if matches else ""
+    if not _PERHAPS_ADDRESS.search(text):  # nearly every query
+        return inside
+    for written in _WRITTEN.finditer(text):
         within = [at for at, match in enumerate(matches) if written.start() <= match.start() < written.end()]
         is_path = "/" in written[0] and not all(known[at] for at in within)
         if is_path or _ADDRESS.search(written[0]):
-            inside.update(
-                matches[at].start() for at in within if not matches[0].string.startswith("://", matches[at].end())
-            )
+            inside.update(matches[at].start() for at in within if not text.startswith("://", matches[at].end()))
     return inside
 
 

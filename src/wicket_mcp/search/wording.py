@@ -25,11 +25,12 @@ from wicket_mcp.search.intent import (
 )
 from wicket_mcp.search.naming import MEANT, Naming
 from wicket_mcp.search.numeric import np
-from wicket_mcp.search.ranker import Scores, shortlist
 from wicket_mcp.search.text import stem, words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from wicket_mcp.search.ranker import Scores
 
 _BEST = 24  # tools whose names are compared with the query
 
@@ -45,7 +46,7 @@ class Wording:
         """Look at all tools now rather than at the first query that needs it. Pure CPU."""
         _ = self._changing, self._negated, self._acts, self._by_name
 
-    def weigh(self, query: str, scores: Scores) -> Scores:
+    def weigh(self, query: str, scores: "Scores") -> "Scores":
         """The scores, lower for tools that do the contrary of what the query or each of its errands wants."""
         if len(scores.parts) > 1:
             moves = np.float32(OF_ERRAND) * np.stack([self._weigh_act(errand) for errand in scores.parts])
@@ -75,6 +76,8 @@ class Wording:
 
     def _weigh_names(self, query: str, fit: "NDArray[np.float32]") -> "NDArray[np.float32]":
         """What those of the best tools gain of whose name the query has every word."""
+        from wicket_mcp.search.ranker import shortlist  # noqa: PLC0415  (joining segments should not wait for it)
+
         stems = {stem(word) for word in words(query)}
         gains = np.zeros(len(fit), np.float32)
         meant = [server for server, gain in self._naming.gains(query).items() if gain >= MEANT]
