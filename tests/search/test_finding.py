@@ -61,6 +61,20 @@ def test_a_query_that_is_the_name_of_a_tool_finds_it_first_and_surely(
     assert index.explain(query, answer.hits[0].tool).score == pytest.approx(answer.hits[0].score)
 
 
+def test_t20_a_tool_that_is_called_by_its_name_scores_the_same_beside_a_hidden_one() -> None:
+    shown, hidden = Tool("a", "hget", {"description": "Reads"}), Tool("b", "hget_all", {"description": "hget " * 9})
+    beside = SearchIndex.build([Listing(tool.server, tools=(tool,)) for tool in (shown, hidden)])
+    alone = SearchIndex.build([Listing("a", tools=(shown,))])
+    (hit,) = beside.search("hget", visible=lambda tool: tool.server == "a").hits
+    assert hit.score == pytest.approx(alone.search("hget").hits[0].score, abs=0.02)
+
+
+@pytest.mark.parametrize("query", ["http://a" + "/" * 1_000_000, "a/b github " * 100_000])
+def test_the_end_of_a_long_query_is_not_read(query: str) -> None:
+    index = SearchIndex.build([Listing("x", tools=(Tool("x", "read_page", {"description": "Reads a page"}),))])
+    assert index.search(query).hits == index.search(query[:4000]).hits
+
+
 def test_a_query_without_words_is_no_name_not_even_of_a_tool_without_one() -> None:
     nameless = [Tool("x", name, {"description": "Reads pages"}) for name in ("", "((", "🙂")]
     index = SearchIndex.build([Listing("x", tools=tuple(nameless))])

@@ -28,7 +28,8 @@ sys.path.insert(0, str(ROOT / "src"))
 sys.path.insert(0, str(ROOT / "bench"))
 from retrieval.sets import Query, names, read  # noqa: E402  (the lines above find it)
 from wicket_mcp.search import SearchIndex  # noqa: E402
-from wicket_mcp.search.ranker import compare, shortlist  # noqa: E402
+from wicket_mcp.search.matrix import shortlist  # noqa: E402
+from wicket_mcp.search.ranker import compare  # noqa: E402
 from wicket_mcp.search.reranker import (  # noqa: E402
     CANDIDATES,
     FEATURES,

@@ -226,6 +226,7 @@ class SearchIndex:
     def _read(self, query: str) -> tuple[str, str]:
         """The query for the encoder, which reads other languages, and in English for everything that compares words;
         with typing errors corrected if possible. The name of a tool stays as it is."""
+        query = query[:MAX_QUERY]
         if self._wording.find_called(query):
             return query, query
         from wicket_mcp.search.static import packaged_table  # noqa: PLC0415  (imports numpy)
@@ -241,7 +242,7 @@ class SearchIndex:
         query = shorten_addresses(query)
         table, english = packaged_table(), to_english(query)
         corrected = join_negations(correct(english, counts_or_product, table.commonness, table.knows), counts)
-        return (corrected if english == query else query[:MAX_QUERY]), corrected
+        return (corrected if english == query else query), corrected
 
     @cached_property
     def _naming(self) -> Naming:

@@ -32,9 +32,8 @@ OF_ERRAND = 1.5
 NAME_SAID = 0.08
 """What a tool gains of whose name the query has every word: "create a serverless cache". Its long schema counts against
 it in letters."""
-CALLED = 0.2
-"""By how much a tool of which the query is the name is above all others: more than a server gains that is named by a
-word of it. A name of one word gains as much as one that is said, because it may be that of a server ("postgres")."""
+CALLED = 0.1
+"""What remains of a tool's distance to a perfect fit if the query is its name: so it comes first."""
 _ACTS_WORDS = {
     "create": "create add make new insert write append build generate compose draft register put attach save remember "
     "store record init define schedule jot enter",

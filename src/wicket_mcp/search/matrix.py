@@ -174,3 +174,10 @@ def _unit(parts: "list[NDArray[np.int8]]") -> "NDArray[np.float32]":
     rows = np.concatenate(parts, dtype=np.float32)
     rows /= np.maximum(np.sqrt(np.einsum("ij,ij->i", rows, rows)), 1e-9)[:, None]
     return rows
+
+
+def shortlist(scores: "NDArray[np.float32]", size: int) -> "NDArray[np.int64]":
+    """Positions of the highest scores, unordered."""
+    if len(scores) <= size:
+        return np.arange(len(scores))
+    return np.argpartition(scores, len(scores) - size)[-size:]

@@ -20,7 +20,8 @@ _WRITTEN = re.compile(r"\S+")
 _PERHAPS_ADDRESS = re.compile(r"[/@]|www\.")
 _ADDRESS = re.compile(r"^\W*https?://|^\W*www\.|\w@\w")
 _WEB = re.compile(r"https?://([\w.-]*\w)(?::\d+)?(?:/[^\s\"'<>)\]]*[^\s\"'<>)\].,;:!?]|/)?")
-_ENDING = re.compile(r"/[^?#]*(\.[a-z]{2,4})(?:[?#]|$)")
+_QUESTION = re.compile(r"[?#]")
+_ENDING = re.compile(r"\.[a-z]{2,4}$")
 _QUOTED = re.compile('"[^"]*"|“[^”]*”|„[^“]*“|«[^»]*»|`[^`]*`')
 _READING = frozenset(("doc", "docs", "documentation", "manual", "tutorial", "tutorials"))
 """What is read about a product elsewhere than in it."""
@@ -75,11 +76,12 @@ def _in_addresses(matches: Sequence[re.Match[str]], known: Sequence[bool]) -> se
     text = matches[0].string if matches else ""
     if not _PERHAPS_ADDRESS.search(text):  # nearly every query
         return inside
+    is_known = {match.start(): value for match, value in zip(matches, known, strict=True)}
     for written in _WRITTEN.finditer(text):
-        within = [at for at, match in enumerate(matches) if written.start() <= match.start() < written.end()]
-        is_path = "/" in written[0] and not all(known[at] for at in within)
+        within = list(_NAME.finditer(text, written.start(), written.end()))
+        is_path = "/" in written[0] and not all(is_known[match.start()] for match in within)
         if is_path or _ADDRESS.search(written[0]):
-            inside.update(matches[at].start() for at in within if not text.startswith("://", matches[at].end()))
+            inside.update(match.start() for match in within if not text.startswith("://", match.end()))
     return inside
 
 
@@ -104,8 +106,9 @@ def _shorten(address: re.Match[str]) -> str:
     plain, capital = _products()
     if any(label in plain or label.capitalize() in capital for label in address[1].lower().split(".")):
         return address[0]
-    ending = _ENDING.search(address[0].partition(address[1])[2])
-    return f"{ending[1]} URL" if ending else "URL"
+    page = _QUESTION.split(address[0].partition(address[1])[2], maxsplit=1)[0].rpartition("/")[2]
+    ending = _ENDING.search(page)
+    return f"{ending[0]} URL" if ending else "URL"
 
 
 class Mentioned:

@@ -20,6 +20,7 @@ _COMMON, _RARE = 15_000, 20_000
 """How common (`Table.commonness`) a word must be to be meant where the catalogue does not have it; and how common one
 may be at most that is taken for a small word with two letters swapped ("fro")."""
 _FAR_MORE = 5
+_MOST = 32  # words that are corrected: each takes a millisecond
 
 Counts = Callable[[Sequence[str]], Sequence[int]]
 """How many tools have each of these words, or how common each is; 0 for an unknown one."""
@@ -28,7 +29,7 @@ Counts = Callable[[Sequence[str]], Sequence[int]]
 def correct(query: str, counts: Counts, commonness: Counts, is_word: Callable[[str], bool]) -> str:
     spoken = [word for word in dict.fromkeys(_WORD.findall(query)) if word not in STOP]
     read_as = {word: meant for word in spoken if (meant := _small_word(word, counts, commonness))}
-    unknown = [word for word in spoken if word not in read_as and not is_word(word)]
+    unknown = [word for word in spoken if word not in read_as and not is_word(word)][:_MOST]
     for word, tools in zip(unknown, counts(unknown) if unknown else (), strict=True):
         meant = word if tools else _guess(word, counts, commonness)
         if meant and not is_word(meant):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from wicket_mcp.search.encoder import PACKAGED
 from wicket_mcp.search.errands import split_errands
 from wicket_mcp.search.features import Features, stem_numbers
-from wicket_mcp.search.matrix import Matrix
+from wicket_mcp.search.matrix import Matrix, shortlist
 from wicket_mcp.search.numeric import np
 from wicket_mcp.search.reranker import CANDIDATES, Signals, describe, packaged_reranker
 from wicket_mcp.search.segment import Model
@@ -155,13 +155,6 @@ def _spread(size: int, near: "NDArray[np.int64]", values: "NDArray[np.float32]")
     every = np.zeros(size, np.float32)
     every[near] = values
     return every
-
-
-def shortlist(scores: "NDArray[np.float32]", size: int) -> "NDArray[np.int64]":
-    """Positions of the highest scores, unordered."""
-    if len(scores) <= size:
-        return np.arange(len(scores))
-    return np.argpartition(scores, len(scores) - size)[-size:]
 
 
 def _measure_miss(best: float) -> float:

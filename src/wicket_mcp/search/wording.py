@@ -23,6 +23,7 @@ from wicket_mcp.search.intent import (
     wants_change,
     weigh_acts,
 )
+from wicket_mcp.search.matrix import shortlist
 from wicket_mcp.search.naming import MEANT, Naming
 from wicket_mcp.search.numeric import np
 from wicket_mcp.search.text import stem, words
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from wicket_mcp.search.ranker import Scores
 
 _BEST = 24  # tools whose names are compared with the query
+_LONGEST = 400  # characters of a server and a tool of it
 
 
 class Wording:
@@ -56,14 +58,17 @@ class Wording:
             fit = fit - np.float32(CONTRARY) * self._changing[not change]
         if is_negated(query):
             fit = fit + np.float32(NEGATED) * self._negated
-        if called := self.find_called(query):
-            more = CALLED if len(words(query)) > 1 else NAME_SAID
-            fit[called] = np.minimum(fit[called] + (fit.max() - fit[called].min() + np.float32(more)), 1)
+        if (called := self.find_called(query)) and not self._is_server(query):
+            fit[called] = 1 - (1 - fit[called]) * np.float32(CALLED)
         return replace(scores, fit=fit)
+
+    def _is_server(self, query: str) -> bool:
+        """Whether a query of one word names a server: that is meant rather than a tool called so ("postgres")."""
+        return len(words(query)) == 1 and any(self._naming.gains(query).values())
 
     def find_called(self, query: str) -> list[int]:
         """The tools of which the query is the name, with their server's or without: as it is written, or its words."""
-        spoken = words(query)
+        spoken = words(query) if len(query) <= _LONGEST else []
         positions = list(self._by_name.get(" ".join(spoken), ()))
         for end in range(1, len(spoken)):
             named = self._by_name.get(" ".join(spoken[end:]), ())
@@ -76,8 +81,6 @@ class Wording:
 
     def _weigh_names(self, query: str, fit: "NDArray[np.float32]") -> "NDArray[np.float32]":
         """What those of the best tools gain of whose name the query has every word."""
-        from wicket_mcp.search.ranker import shortlist  # noqa: PLC0415  (joining segments should not wait for it)
-
         stems = {stem(word) for word in words(query)}
         gains = np.zeros(len(fit), np.float32)
         meant = [server for server, gain in self._naming.gains(query).items() if gain >= MEANT]
