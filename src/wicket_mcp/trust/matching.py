@@ -8,6 +8,7 @@ also ask for exactly what a call does.
 import re
 from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
+from importlib import import_module
 from itertools import islice
 from typing import Any
 
@@ -34,12 +35,17 @@ _LINK = ("name", "title", "description", "uri")
 _KEY = "\0"  # stands for the name of a field: the text is a key, which is never passed on as a whole field
 _COLUMN = re.compile(r"[\w.-]{1,64}")
 _ADDRESS = r"(?:https?://|www\.)[^\s\"'<>)\]]+"
-_TOKEN = re.compile(rf"[\w.+-]+@[\w-]+\.[\w.]+|{_ADDRESS}|\b(?=\w*\d)\w{{8,}}")
-_URL = re.compile(rf"^\s*(?:{_ADDRESS}|[\w-]+(?:\.[\w-]+)+(?:/\S*)?)\s*$")
+_TOKEN = re.compile(
+    rf"(?<![\w.+-])[\w.+-]++@[\w-]++\.[\w.]+|{_ADDRESS}|(?<!\w)(?=[^\W\d]*+\d)\w{{8,}}"  # each run is read once
+)
+_URL = re.compile(rf"^\s*+(?:{_ADDRESS}|[\w-]++(?:\.[\w-]++)++(?:/\S*+)?)\s*+$")
 _PROSE = re.compile(r"\S\s+\S+\s+\S+\s+\S")
 _SENTENCE = re.compile(r"[.!?](?:\s|$)|\n")
+_WORD = re.compile(r"\w+")
+_BLANK = r"[\s\pZ\x0b\x1c-\x1f\x85]"  # what Python calls a space, for re2
 _LEAD = (
-    r"(?:^|[.!?:;,\n>\"'(*_-]|\b(?:please|must|should|to|and|then|now|you|can|just|first|kindly|me)\b)\s*(?:\w+ly\s+)?"
+    r"(?m)(?:^|[.!?:;,\n>\"'(*_-]|\b(?:please|must|should|to|and|then|now|you|can|just|first|kindly|me)\b)"
+    rf"{_BLANK}*(?:[\pL\pN_]+ly{_BLANK}+)?"
 )
 
 
@@ -184,12 +190,21 @@ def _is_named(field: str, value: str, prose: str) -> bool:
     """Whether the prose has this value as a word of its own, with a word of the parameter's name just before it."""
     if value not in prose:
         return False
-    words = [word for word in re.findall(r"[^\W\d_]+", field) if len(word) > 1]
-    for match in re.finditer(rf"(?<!\w){re.escape(value)}(?!\w)", prose):
-        before = prose[max(0, match.start() - BESIDE) : match.start()]
-        if any(re.search(rf"\b{re.escape(word)}\b", before) for word in words):
-            return True
-    return False
+    words = {word for word in re.findall(r"[^\W\d_]+", field) if len(word) > 1}
+    return any(
+        not words.isdisjoint(_WORD.findall(prose, max(0, start - BESIDE), start)) for start in _places(value, prose)
+    )
+
+
+def _places(value: str, prose: str) -> Iterator[int]:
+    """Where the prose has this value as a word of its own."""
+    start = prose.find(value)
+    while start >= 0:
+        end = start + len(value)
+        alone = not (_WORD.match(prose[start - 1 : start]) or _WORD.match(prose, end, end + 1))
+        if alone:
+            yield start
+        start = prose.find(value, end if alone else start + 1)
 
 
 def _says(text: Text, candidate: str) -> bool:
@@ -198,18 +213,22 @@ def _says(text: Text, candidate: str) -> bool:
 
 def asks_for(tool: str, text: Text) -> bool:
     """Whether a text asks for what a tool of this name does."""
-    return _requests(tool).search(text.prose) is not None
+    return _requests(tool).search(text.prose.encode("utf-8", "replace")) is not None
 
 
 @lru_cache(maxsize=4096)
-def _requests(tool: str) -> re.Pattern[str]:
-    """Sentences that ask for the effect of this tool: its own verb, or one with the same effect."""
+def _requests(tool: str) -> Any:
+    """Sentences that ask for the effect of this tool: its own verb, or one with the same effect.
+
+    An expression of re2, which takes linear time whatever the sentences are.
+    """
     words = re.findall(r"[a-z]+", re.sub(r"([a-z])([A-Z])", r"\1 \2", tool).lower())
     effect = effect_of(tool, {}) or "writes"
     verbs = sorted((set(words) & set().union(*VERBS.values())) | (VERBS[effect] if effect != "writes" else set()))
     nouns = [word for word in words if word not in verbs and len(word) > 2]
     near = rf"[^.\n]{{0,80}}\b(?:{'|'.join(map(re.escape, nouns))})" if nouns and effect == "writes" else r"\b"
-    return re.compile(rf"{_LEAD}(?:{'|'.join(verbs) or re.escape(tool)})\b{near}", re.MULTILINE)
+    re2: Any = import_module("re2")  # loaded for the first text, not when the gateway starts
+    return re2.compile(rf"{_LEAD}(?:{'|'.join(verbs) or re2.escape(tool.encode('utf-8', 'replace').decode())})\b{near}")
 
 
 def _leaves(value: Any, name: str = "", keys: set[str] | None = None) -> Iterator[tuple[str, str]]:
