@@ -16,13 +16,29 @@ T = TypeVar("T")
 
 
 async def run_uninterrupted(work: Coroutine[Any, Any, T]) -> T:
-    """Run `work` to its end even if the caller is cancelled meanwhile; the cancellation is raised afterwards."""
+    """Run `work` to its end however often the caller is cancelled meanwhile; the cancellation is raised afterwards."""
     task = asyncio.create_task(work)  # noqa: TID251  (awaited here, whatever happens)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait({task})
-        raise
+    interruption: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as cancelled:
+            interruption = cancelled
+    if interruption is None:
+        return task.result()
+    _report(task)  # its caller gets the cancellation instead
+    raise interruption
+
+
+def _report(task: asyncio.Task[Any]) -> None:
+    """Log and count the failure of a task that no caller gets."""
+    if task.cancelled() or (problem := task.exception()) is None:
+        return
+    Tasks.failed += 1
+    if isinstance(problem, WicketError):  # its message says what is wrong and what to do
+        log.error("%s failed: %s", task.get_name(), problem)
+    else:
+        log.error("%s failed: %r", task.get_name(), problem, exc_info=problem)
 
 
 class Tasks:
@@ -51,12 +67,7 @@ class Tasks:
 
     def _on_finished(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and (problem := task.exception()) is not None:
-            Tasks.failed += 1
-            if isinstance(problem, WicketError):  # its message says what is wrong and what to do
-                log.error("%s failed: %s", task.get_name(), problem)
-            else:
-                log.error("%s failed: %r", task.get_name(), problem, exc_info=problem)
+        _report(task)
 
     async def wait(self, timeout: float | None = None) -> bool:
         """Wait for all tasks to end by themselves; False if some still run after `timeout`."""

@@ -101,11 +101,15 @@ async def test_the_bridge_carries_an_answer_to_the_server_that_asked(open_gatewa
                 assert body["result"]["content"][0]["text"] == "accept: Ada"
 
 
-async def test_a_state_that_was_used_up_says_to_begin_again(open_gateway: OpenGateway) -> None:
-    async with asking(open_gateway, LINKS[0]) as (client, _):
+async def test_a_state_that_was_used_up_gets_the_same_answer_for_a_while_then_says_to_begin_again(
+    open_gateway: OpenGateway,
+) -> None:
+    async with asking(open_gateway, LINKS[0]) as (client, gateway):
         state, replies = await client.asked("ask_form", {"message": "Name?"})
         same: JsonObject = {"requestState": state, "inputResponses": replies}
-        await client.call("ask_form", {"message": "Name?"}, **same)
+        answer = await client.call("ask_form", {"message": "Name?"}, **same)
+        assert await client.call("ask_form", {"message": "Name?"}, **same) == answer
+        await gateway.held.close()
         assert "begin again" in refusal(await client.call("ask_form", {"message": "Name?"}, **same))
 
 

@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from wicket_mcp.errors import Unavailable
-from wicket_mcp.tasks import Tasks
+from wicket_mcp.tasks import Tasks, run_uninterrupted
 
 pytestmark = pytest.mark.unit
 
@@ -46,3 +46,34 @@ async def test_a_cancelled_task_has_not_failed(caplog: pytest.LogCaptureFixture)
     await tasks.close()
     assert (Tasks.failed, len(tasks)) == (before, 0)
     assert not caplog.records
+
+
+async def test_work_that_must_not_be_interrupted_ends_however_often_its_caller_is_cancelled(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    go, ended = asyncio.Event(), asyncio.Event()
+
+    async def work() -> None:
+        await go.wait()
+        ended.set()
+        raise ValueError("a defect")
+
+    tasks, before = Tasks(), Tasks.failed
+    caller = tasks.start(run_uninterrupted(work()), "close")
+    for _ in range(3):
+        await asyncio.sleep(0)
+        caller.cancel()
+    await asyncio.sleep(0)
+    assert not caller.done()
+    go.set()
+    await tasks.wait()
+    assert ended.is_set()
+    assert caller.cancelled(), "it learns of its cancellation when the work has ended"
+    assert Tasks.failed == before + 1
+    assert "failed: ValueError('a defect')" in caplog.text
+
+
+async def test_the_caller_of_such_work_gets_its_result_or_failure() -> None:
+    assert await run_uninterrupted(asyncio.sleep(0, "result")) == "result"
+    with pytest.raises(ValueError, match="a defect"):
+        await run_uninterrupted(fail(ValueError("a defect")))

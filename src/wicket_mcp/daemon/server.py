@@ -216,7 +216,7 @@ class Daemon:
         if _inode(self._path) != self._inode and not self._retired_at:
             self._retire("its socket is gone")
         if self._retired_at:
-            held = len(self._gateway.held) or len(self._gateway.local_tasks)
+            held = len(self._gateway.held) or self._gateway.local_tasks.under_way
             if not held or now - self._retired_at > LONGEST_HELD:
                 for client in self._clients:
                     client.order("move")

@@ -18,6 +18,7 @@ import msgspec
 from wicket_mcp.codec import decode, encode
 from wicket_mcp.errors import INVALID_PARAMS, Overloaded
 from wicket_mcp.model import Caller, JsonObject, Principal, as_object
+from wicket_mcp.quota import Quota
 from wicket_mcp.sealing import Ring
 from wicket_mcp.surface.outbox import Counters, Outbox
 from wicket_mcp.surface.problems import RpcProblem
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from wicket_mcp.calls.task_wait import Followed
 
 HOLD = 300.0  # seconds in which a client may come back
+REPEAT_WITHIN = 5.0
+"""Seconds in which a client whose connection failed may send its answers again, and get the same result."""
 ANSWERS = ("inputResponses", "requestState")
 _PURPOSE = "held"
 
@@ -68,7 +71,7 @@ class _Question(msgspec.Struct):
     reply: "asyncio.Future[JsonObject]"
 
 
-class HeldCall(msgspec.Struct):
+class HeldCall(msgspec.Struct, eq=False):
     """One call, its open questions, and the client's request that waits for it now."""
 
     id: str
@@ -84,6 +87,10 @@ class HeldCall(msgspec.Struct):
     """The client was asked a question and has not come back: messages are kept for its return."""
     unheard: Outbox = msgspec.field(default_factory=Outbox)
     numbers: "itertools.count[int]" = msgspec.field(default_factory=lambda: itertools.count(1))
+
+    @property
+    def is_done(self) -> bool:
+        return self.work is not None and self.work.done()
 
     # The call's `Caller`
 
@@ -139,12 +146,15 @@ class HeldCalls:
         *,
         most: int = MAX_HELD,
         most_per_principal: int = MAX_PER_PRINCIPAL,
+        repeat_within: float = REPEAT_WITHIN,
     ) -> None:
         self.seal = seal
         self._counters = Counters() if counters is None else counters
-        self._most = most
-        self._most_per_principal = most_per_principal
+        self._repeat_within = repeat_within
         self._held: dict[str, HeldCall] = {}
+        self._quota = Quota[str, HeldCall](
+            "held_calls", total=most, per_party=most_per_principal, evict=self._forget_done
+        )
         self._tasks = Tasks()
 
     def seal_with(self, seal: Seal) -> None:
@@ -152,7 +162,8 @@ class HeldCalls:
         self.seal = seal
 
     def __len__(self) -> int:
-        return len(self._held)
+        """How many calls wait for their client."""
+        return sum(not held.is_done for held in self._held.values())
 
     def open_questions(self) -> list[tuple[HeldCall, str, JsonObject]]:
         """Every question that waits for a client: its call, its method and its parameters."""
@@ -200,46 +211,62 @@ class HeldCalls:
         await self._tasks.close()
 
     async def _next(self, held: HeldCall, digest: str) -> JsonObject:
-        work = held.work
+        """The result, or the open questions. Only the client's latest request decides what becomes of the call."""
+        work, waiter = held.work, held.waiter
         if work is None:
             raise RuntimeError("a held call without work")
-        if held.expiry is not None:
-            held.expiry.cancel()
-            held.expiry = None
+        self._expire(held, None)
         try:
             while not work.done() and not held.questions:
                 held.changed.clear()
                 await held.changed.wait()
-        except asyncio.CancelledError:  # the client left without an open question: its call ends too
-            self._forget(held)
+        except asyncio.CancelledError:
+            if held.waiter is waiter:
+                self._on_left(held)
             raise
         if work.done():
-            self._held.pop(held.id, None)
+            if held.id in self._held:
+                self._expire(held, self._repeat_within)
             body = work.result()
             return self.seal_state(body, held.principal, digest) if body.get("resultType") == "input_required" else body
-        if held.id not in self._held and not self._has_room(held.principal):
+        if not self._quota.add(held.principal.name, held):
             self._forget(held)
             raise Overloaded("Too many calls are waiting for input.", hint="Answer some of them, or try again later.")
         self._held[held.id], held.away = held, True
-        held.expiry = asyncio.get_running_loop().call_later(HOLD, self._forget, held)
+        self._expire(held, HOLD)
         return {
             "resultType": "input_required",
             "inputRequests": {key: {"method": q.method, "params": q.params} for key, q in held.questions.items()},
             "requestState": self.seal.close("held", held.id, held.principal, digest),
         }
 
-    def _has_room(self, principal: Principal) -> bool:
-        if len(self._held) < min(self._most, self._most_per_principal):
-            return True
-        own = sum(held.principal.name == principal.name for held in self._held.values())
-        return own < self._most_per_principal and len(self._held) < self._most
+    def _on_left(self, held: HeldCall) -> None:
+        """The client left without an open question: its call ends too, unless it may send its answers once more."""
+        if held.id in self._held:
+            held.away = True
+            self._expire(held, self._repeat_within)
+        else:
+            self._forget(held)
+
+    def _expire(self, held: HeldCall, seconds: float | None) -> None:
+        """Forget the call after this time; None: not before its client's request has ended."""
+        if held.expiry is not None:
+            held.expiry.cancel()
+        loop = asyncio.get_running_loop()
+        held.expiry = None if seconds is None else loop.call_later(seconds, self._forget, held)
 
     def _forget(self, held: HeldCall) -> None:
         self._held.pop(held.id, None)
-        if held.expiry is not None:
-            held.expiry.cancel()
+        self._quota.remove(held.principal.name, held)
+        self._expire(held, None)
         if held.work is not None:
             held.work.cancel()
+
+    def _forget_done(self, held: HeldCall) -> bool:
+        """Only results that are kept for a repetition give way to others."""
+        if is_done := held.is_done:
+            self._forget(held)
+        return is_done
 
 
 def digest_of(method: str, params: JsonObject) -> str:

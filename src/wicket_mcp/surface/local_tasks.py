@@ -7,6 +7,7 @@ each principal. Knows no wire format: `tasks_methods.py` has the formats of both
 """
 
 import asyncio
+import contextlib
 import logging
 import secrets
 import time
@@ -20,6 +21,7 @@ from wicket_mcp.calls.task_wait import Followed
 from wicket_mcp.codec import decode, encode
 from wicket_mcp.errors import Internal, Overloaded, Unavailable, WicketError
 from wicket_mcp.model import JsonObject, Principal, Represented, as_object
+from wicket_mcp.quota import Quota
 from wicket_mcp.store.base import ResultStore
 from wicket_mcp.store.model import StoredResult
 from wicket_mcp.surface.problems import error_of
@@ -138,6 +140,9 @@ class LocalTasks:
         """Seconds for which a task is kept if its client does not say how long."""
         self.elsewhere: Elsewhere | None = None
         self._tasks: dict[str, LocalTask] = {}
+        self._quota = Quota[str, LocalTask](
+            "tasks", total=MAX_TASKS, per_party=MAX_PER_PRINCIPAL, evict=self._forget_ended
+        )
         self._recalled: set[str] = set()
         """The principals whose tasks from before a restart are known."""
         self._running = Tasks()
@@ -146,6 +151,11 @@ class LocalTasks:
     def __len__(self) -> int:
         return len(self._tasks)
 
+    @property
+    def under_way(self) -> int:
+        """How many tasks have not ended."""
+        return sum(not task.ended for task in self._tasks.values())
+
     def share(self, elsewhere: Elsewhere) -> None:
         """Other gateways keep tasks too, which this reaches."""
         self.elsewhere = elsewhere
@@ -153,13 +163,16 @@ class LocalTasks:
     async def start(
         self, principal: Principal, work: Work, ttl: float | None = None, followed: Followed | None = None
     ) -> LocalTask:
-        """Begin `work` as a task that is recorded at once and survives a restart. Raises Overloaded."""
-        self._make_room(principal)
+        """Begin `work` as a task that is recorded at once and survives a restart.
+
+        Raises Overloaded before anything is done if there is no room.
+        """
         seconds = min(max(self.ttl if ttl is None else ttl, 1.0), LONGEST_TTL)
         number = secrets.token_urlsafe(16)
         task = LocalTask(self.elsewhere.mark(number) if self.elsewhere else number, principal, seconds)
         task.followed = followed or task.followed
-        self._know(task)
+        if not self._know(task):
+            raise _full()
         self.resume(task, work)
         await self._save(task)
         return task
@@ -169,13 +182,18 @@ class LocalTasks:
         task.followed.on_known = lambda: self._save_soon(task)
         task.followed.on_progress = task.progress
         task.work = self._running.start(self._run(task, work), "task")
+        task.work.add_done_callback(lambda run: self._on_run_ended(task, run))
 
     async def find(self, number: str, principal: Principal) -> LocalTask | None:
-        """A task of the principal. One from before a restart that had not ended has no `work`."""
+        """A task of the principal. One from before a restart that had not ended has no `work`.
+
+        Raises Overloaded if there is no room to follow such a task.
+        """
         task = self._tasks.get(number)
         if task is None and (task := await self.read(number, principal)) is not None:
             task = self._tasks.get(number) or task
-            self._know(task)
+            if not self._know(task) and not task.ended:
+                raise _full()
         return task if task is not None and task.principal.name == principal.name else None
 
     def of(self, principal: Principal) -> list[LocalTask]:
@@ -202,7 +220,8 @@ class LocalTasks:
             if number not in self._tasks and number not in ended and await self._may_run_elsewhere(number):
                 running.append(number)
             else:
-                await self.find(number, principal)
+                with contextlib.suppress(Overloaded):  # it is listed when there is room again
+                    await self.find(number, principal)
         return running
 
     async def _may_run_elsewhere(self, number: str) -> bool:
@@ -244,11 +263,25 @@ class LocalTasks:
                 task.change("completed")
         self._save_soon(task)
 
-    def _know(self, task: LocalTask) -> None:
-        if task.id not in self._tasks:
-            self._tasks[task.id] = task
-            seconds = max(0.0, task.created_at.timestamp() + task.ttl - time.time())
-            asyncio.get_running_loop().call_later(seconds, self._forget, task)
+    def _on_run_ended(self, task: LocalTask, run: "asyncio.Task[None]") -> None:
+        """Whatever ended the work has ended the task: else its clients would poll until its time is over."""
+        if task.ended or task.followed.abandoned:
+            return
+        if run.cancelled():
+            self.cancel(task)
+        else:
+            self.fail(task, Internal("The work failed because of a defect in Wicket; its log has the details."))
+
+    def _know(self, task: LocalTask) -> bool:
+        """Know a task until its time is over; False if there is no room."""
+        if task.id in self._tasks:
+            return True
+        if not self._quota.add(task.principal.name, task):
+            return False
+        self._tasks[task.id] = task
+        seconds = max(0.0, task.created_at.timestamp() + task.ttl - time.time())
+        asyncio.get_running_loop().call_later(seconds, self._forget, task)
+        return True
 
     def _save_soon(self, task: LocalTask) -> None:
         self._saving.start(self._save(task), "save task")
@@ -292,19 +325,20 @@ class LocalTasks:
         task.followed = Followed(record["server"], record["task"])
         return task
 
-    def _make_room(self, principal: Principal) -> None:
-        """Delete the oldest ended tasks if there are too many. Raises Overloaded if all are still running."""
-        own = self.of(principal)
-        if len(own) < MAX_PER_PRINCIPAL and len(self._tasks) < MAX_TASKS:
-            return
-        oldest = next((task for task in own if task.ended), None)
-        if oldest is None:
-            raise Overloaded("Too many tasks are under way.", hint="Cancel one, or wait until one has ended.")
-        self._forget(oldest)
-
     def _forget(self, task: LocalTask) -> None:
         self._tasks.pop(task.id, None)
+        self._quota.remove(task.principal.name, task)
         self.cancel(task)
+
+    def _forget_ended(self, task: LocalTask) -> bool:
+        """Only ended tasks give way to others: the store still has them."""
+        if task.ended:
+            self._tasks.pop(task.id, None)
+        return task.ended
+
+
+def _full() -> Overloaded:
+    return Overloaded("Too many tasks are under way.", hint="Cancel one, or wait until one has ended.")
 
 
 class TaskCaller(Represented, frozen=True):

@@ -56,13 +56,17 @@ async def call_modern(protocol: "Protocol", request: "Request", begin: Begin) ->
         request = replace(request, caller=replace(request.caller, followed=followed))
     starting = Tasks()
     first = starting.start(begin(request), "call", awaited=True)
-    try:
-        done, _ = await asyncio.wait({first}, timeout=protocol.tasks.promote_after)
-    except asyncio.CancelledError:
-        await starting.close()
-        await run_uninterrupted(_cancel_followed(protocol, request, followed))
-        raise
-    if done:
+
+    async def wait(timeout: float | None) -> bool:
+        """Whether the call has ended within this time. A client that leaves meanwhile cancels it."""
+        try:
+            return bool((await asyncio.wait({first}, timeout=timeout))[0])
+        except asyncio.CancelledError:
+            await starting.close()
+            await run_uninterrupted(_cancel_followed(protocol, request, followed))
+            raise
+
+    if await wait(protocol.tasks.promote_after):
         return first.result()
 
     async def work(task: LocalTask) -> JsonObject:
@@ -87,9 +91,9 @@ async def call_modern(protocol: "Protocol", request: "Request", begin: Begin) ->
 
     try:
         task = await protocol.tasks.start(request.caller.principal, work, followed=followed)
-    except WicketError:
-        await starting.close()
-        raise
+    except Overloaded:  # the call may have had effects by now: it goes on, and its client waits for it
+        await wait(None)
+        return first.result()
     return {"resultType": "task", **_modern(protocol, task)}
 
 

@@ -51,8 +51,73 @@ async def test_a_call_asks_and_goes_on_with_the_reply() -> None:
     assert question == {"method": "elicitation/create", "params": {"message": "Who?"}}
     done = await held.resume(_state(held, body), Client().caller, "digest", {key: {"name": "ada"}})
     assert done == {"content": {"name": "ada"}}
+    await held.close()
+
+
+async def _leave(request: "asyncio.Task[JsonObject]") -> None:
+    """The connection on which a request came is noticed to be gone."""
+    request.cancel()
+    await asyncio.wait({request})
+
+
+async def test_answers_that_are_sent_again_after_a_network_failure_get_the_result() -> None:
+    held, go = HeldCalls(Seal(Ring([KEY]))), asyncio.Event()
+
+    async def asks_then_waits(caller: Caller) -> JsonObject:
+        result = await _asks_once(caller)
+        await go.wait()
+        return result
+
+    body = await held.begin(Client().caller, "digest", asks_then_waits)
+    replies: JsonObject = {key: {"name": "ada"} for key in body["inputRequests"]}
+
+    def send() -> "asyncio.Task[JsonObject]":
+        return asyncio.ensure_future(held.resume(_state(held, body), Client().caller, "digest", replies))
+
+    first = send()
+    await asyncio.sleep(0)
+    await _leave(first)  # before the client sends its answers again …
+    second, third = send(), send()
+    await asyncio.sleep(0)
+    await _leave(second)  # … and after
+    go.set()
+    assert await third == {"content": {"name": "ada"}}
+    assert await send() == await third, "the answer itself was lost"
+    assert len(held) == 0
+    await held.close()
+
+
+async def test_a_client_that_does_not_send_its_answers_again_ends_its_call() -> None:
+    held, cancelled = HeldCalls(Seal(Ring([KEY])), repeat_within=0.0), asyncio.Event()
+
+    async def asks_then_hangs(caller: Caller) -> JsonObject:
+        await _asks_once(caller)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+        return {}
+
+    body = await held.begin(Client().caller, "digest", asks_then_hangs)
+    replies: JsonObject = {key: {"name": "ada"} for key in body["inputRequests"]}
+    request = asyncio.ensure_future(held.resume(_state(held, body), Client().caller, "digest", replies))
+    await asyncio.sleep(0)
+    await _leave(request)
+    await cancelled.wait()
     with pytest.raises(RpcProblem, match="has ended"):
-        await held.resume(_state(held, body), Client().caller, "digest", {key: {}})
+        await held.resume(_state(held, body), Client().caller, "digest", replies)
+    await held.close()
+
+
+async def test_results_that_may_be_fetched_again_give_way_to_calls_that_wait() -> None:
+    held = HeldCalls(Seal(Ring([KEY])), most=4, most_per_principal=2)
+    for _ in range(5):
+        body = await held.begin(Client().caller, "digest", _asks_once)
+        replies: JsonObject = {key: {"name": "ada"} for key in body["inputRequests"]}
+        await held.resume(_state(held, body), Client().caller, "digest", replies)
+    for _ in range(2):
+        await held.begin(Client().caller, "digest", _asks_once)
+    assert len(held) == 2
     await held.close()
 
 
@@ -145,6 +210,15 @@ def test_a_seal_is_for_one_principal_one_request_and_one_key() -> None:
     for seal, text, principal, asked in wrong:
         with pytest.raises(RpcProblem, match="requestState does not belong to this request"):
             seal.open(text, principal, asked)
+
+
+def test_states_that_this_gateway_continues_name_it_and_no_other() -> None:
+    seal = Seal(Ring([KEY]), home="me")
+    assert seal.close("held", "number", ANN, "digest").startswith("me~")
+    assert not seal.close("upstream", "a server's own", ANN, "digest").startswith("me~"), "any replica may pass it on"
+    around = seal.close("upstream", "another~state", ANN, "digest")
+    assert around.startswith("me~"), "its owner would take it for an answer to the server itself"
+    assert seal.open(around, ANN, "digest") == ("upstream", "another~state")
 
 
 def test_a_state_is_sealed_and_opened_by_the_time_that_all_agree_on() -> None:
