@@ -38,7 +38,7 @@ def nearest_of(name: str, known: list[str], folded: list[str], limit: int = 3) -
             0.9 * bare.likeness(tail) + 0.08 * whole.likeness(folded[at]),
             0.9 * _overlap(words, _words(candidate)),
         )
-        if score >= _NEAR and _is_plausible(name, candidate):
+        if score >= _NEAR and _is_plausible(name, candidate[:_LONGEST]):
             scored.append((-score, candidate))
     return [candidate for _, candidate in sorted(scored)[:limit]]
 

@@ -4,8 +4,16 @@ import pytest
 
 from tests.conftest import OpenGateway
 from tests.identity.test_sign_in import sign_in, text_of
-from tests.peers.protected import AcceptsNothing, Moves, OffersSeveral, Protected, ProviderDown, SaysNothing
-from wicket_mcp.errors import NeedsSignIn, SignInFailed
+from tests.peers.protected import (
+    AcceptsNothing,
+    ChallengesAtLength,
+    Moves,
+    OffersSeveral,
+    Protected,
+    ProviderDown,
+    SaysNothing,
+)
+from wicket_mcp.errors import NeedsSignIn, SignInFailed, Unavailable
 from wicket_mcp.identity.oauth.client import OAuthClient
 from wicket_mcp.identity.oauth.credentials import PersonCredentials
 from wicket_mcp.model import LOCAL
@@ -108,3 +116,14 @@ async def test_a_client_of_the_configuration_is_shown_to_one_authorization_serve
         async with open_gateway(servers) as gateway:
             pending = await gateway.accounts.sign_ins.begin(gateway.catalogue.server("x"), LOCAL)
             assert pending.begun.url.startswith(f"{other.origin}/authorize")
+
+
+@pytest.mark.parametrize(("before", "behind", "is_read"), [(0, 30, True), (7, 0, True), (8, 0, False), (30, 0, False)])
+async def test_no_more_than_eight_challenges_of_a_server_are_read(
+    open_gateway: OpenGateway, before: int, behind: int, is_read: bool
+) -> None:
+    async with ChallengesAtLength() as remote, open_gateway({"x": {"url": remote.url}}) as gateway:
+        remote.before, remote.behind = before, behind
+        with pytest.raises(NeedsSignIn if is_read else Unavailable) as refused:
+            await gateway.call("x.whoami")
+        assert isinstance(refused.value, NeedsSignIn) == is_read

@@ -386,6 +386,20 @@ class OffersSeveral(Protected):
         return web.Response(status=response.status, headers=CIMultiDict(several))
 
 
+class ChallengesAtLength(Protected):
+    """Lines without a meaning stand before what its rejection means, and behind it."""
+
+    before, behind = 0, 0
+
+    async def mcp(self, request: web.Request) -> web.Response:
+        response = await super().mcp(request)
+        if "WWW-Authenticate" not in response.headers:
+            return response
+        line = ("WWW-Authenticate", "_" * 500)
+        lines = [*[line] * self.before, *response.headers.items(), *[line] * self.behind]
+        return web.Response(status=response.status, headers=CIMultiDict(lines))
+
+
 class RefusesWith200(Protected):
     """It answers like GitHub: an error has status 200, and a refresh token that has ended an error of its own."""
 

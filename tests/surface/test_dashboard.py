@@ -16,6 +16,7 @@ from tests.reliability.hostile import hostile
 from tests.surface.loaded import modules_of_a_served_gateway
 from wicket_mcp import Gateway
 from wicket_mcp.errors import Crashed
+from wicket_mcp.identity.pages import find_cookie
 from wicket_mcp.observing import look_here, source_of
 from wicket_mcp.request import tool_call
 from wicket_mcp.sealing import Ring
@@ -70,6 +71,38 @@ async def test_a_stranger_sees_the_sign_in_and_nothing_else(open_gateway: OpenGa
         assert status == 200
         assert "Sign in" in text
         assert "echo" not in text
+
+
+@pytest.mark.parametrize(
+    ("header", "value"),
+    [
+        ("ours=1", "1"),
+        (" other=2;ours = 1 ;another", "1"),
+        ("ours=a=b=; other=2", "a=b="),
+        ("ours=1; ours=2", "2"),
+        ('other="' + "\\1" * 20_000 + '"; ours=1', "1"),
+        ("; " * 20_000 + "ours=1", "1"),
+        ("=" * 20_000 + ";ours=1", "1"),
+        ("ours=" + "x" * 4096, "x" * 4096),
+        ("ours=" + "x" * 4097, ""),
+        ("hours=1; ours2=2; OURS=3", ""),
+        ("ours", ""),
+        ("", ""),
+    ],
+)
+def test_of_a_browsers_cookies_only_ours_is_read(header: str, value: str) -> None:
+    assert find_cookie(header, "ours") == value
+
+
+async def test_a_visitor_with_other_cookies_stays_signed_in(open_gateway: OpenGateway) -> None:
+    async with open_gateway({}) as gateway, visiting(gateway) as visitor:
+        await visitor.sign_in()
+        [ours] = [f"{cookie.key}={cookie.value}" for cookie in visitor.session.cookie_jar]
+        visitor.session.cookie_jar.clear()
+        for others in ("a=b", 'a="' + "\\1" * 200 + '"', "[]{}()<>@,:/?=1", "a=\xe9"):
+            header = {"Cookie": f"{others}; {ours}; z"}
+            async with visitor.session.get(visitor.root + "/ui/servers", headers=header) as answer:
+                assert "Sign out" in await answer.text(), others
 
 
 async def test_more_fields_than_any_page_has_are_refused(open_gateway: OpenGateway) -> None:

@@ -200,6 +200,24 @@ async def test_a_resource_of_a_held_template_is_not_read(offer: Offer, open_gate
         assert await gateway.verbs.read_resource("mcp://m/mail://1", Silent(LOCAL))
 
 
+async def test_an_address_is_compared_with_a_held_template_of_many_placeholders_in_one_pass(
+    offer: Offer, open_gateway: OpenGateway
+) -> None:
+    """As a pattern that backtracks it would take longer than anybody lives."""
+    many = {**TEMPLATE, "uriTemplate": "doc://" + "{x}a" * 18 + "{y}!"}
+    addresses = ["doc://" + "a" * 40, "doc://" + "a" * 8_000, "doc://" + "a" * 17 + "!"]
+    contents = [{"uri": address, "text": "hello"} for address in addresses]
+    async with open_gateway({"m": offer(READ, contents=contents)}) as gateway:
+        await gateway.tools()
+        offer(READ, templates=[many], contents=contents)
+        await gateway.catalogue.renew("m")
+        for address in addresses:
+            assert await gateway.verbs.read_resource(f"mcp://m/{address}", Silent(LOCAL)), "it is of no held template"
+        for address in ("doc://" + "a" * 18 + "!", "doc://" + "ba" * 30 + "-!"):
+            with pytest.raises(Denied, match="is held"):
+                await gateway.verbs.read_resource(f"mcp://m/{address}", Silent(LOCAL))
+
+
 async def test_the_same_name_from_another_server_changes_nothing(
     offer: Offer, open_gateway: OpenGateway, tmp_path: Path
 ) -> None:

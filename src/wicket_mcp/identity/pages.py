@@ -1,5 +1,6 @@
-"""What a browser sees during a sign-in: our paths, and short pages."""
+"""What a browser sends and sees during a sign-in: its cookies, our paths, and short pages."""
 
+from collections import Counter
 from html import escape
 from urllib.parse import parse_qsl
 
@@ -7,6 +8,7 @@ from msgspec import Struct
 
 PATH = "/oauth/callback"
 START = "/oauth/start/"
+_LONGEST_COOKIE = 4096
 
 
 class Reply(Struct, frozen=True):
@@ -21,11 +23,20 @@ class Reply(Struct, frozen=True):
     cookie: str = ""
 
 
+def find_cookie(header: str, name: str) -> str:
+    """The value of our cookie of this name in a `Cookie` header; "" if there is none. Reads each character once: what
+    a browser has of others is skipped, and so is what is longer than a browser stores.
+    """
+    pairs = [pair.partition("=") for pair in header.split(";")]
+    last = next((value.strip() for key, _, value in reversed(pairs) if key.strip() == name), "")
+    return last if len(last) <= _LONGEST_COOKIE else ""
+
+
 def read_query(query: str) -> dict[str, str]:
     """The parameters of a redirect. A parameter that appears twice is dropped, because it is ambiguous."""
     pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=50)
-    names = [name for name, _ in pairs]
-    return {name: value for name, value in pairs if names.count(name) == 1}
+    times = Counter(name for name, _ in pairs)
+    return {name: value for name, value in pairs if times[name] == 1}
 
 
 def page(reply: Reply) -> bytes:

@@ -13,7 +13,6 @@ with its `state` and our `iss`. `identity/grants.py` decides what is approved an
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
 from typing import Any, Literal
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -22,6 +21,7 @@ from wicket_mcp.errors import BadArguments, WicketError
 from wicket_mcp.identity.claims import InvalidToken
 from wicket_mcp.identity.clients import Clients
 from wicket_mcp.identity.grants import ACCESS_LIFE, SESSION_LIFE, AuthorizationRequest, Grants, Issued, OAuthError
+from wicket_mcp.identity.pages import find_cookie
 from wicket_mcp.identity.providers import LIFE as VISIT_LIFE
 from wicket_mcp.identity.providers import Providers, VisitFailed
 from wicket_mcp.model import JsonObject, Principal, as_object
@@ -92,11 +92,7 @@ class Exchange:
         return parse_qsl(data.decode("utf-8", "replace"), keep_blank_values=True)
 
     def cookie(self, name: str = COOKIE) -> str:
-        try:
-            morsel = SimpleCookie(self.headers.get(b"cookie") or "").get(name)
-        except CookieError:
-            return ""
-        return morsel.value if morsel is not None else ""
+        return find_cookie(self.headers.get(b"cookie") or "", name)
 
     async def _send(self, status: int, headers: Headers, body: bytes) -> None:
         length = (b"content-length", str(len(body)).encode())

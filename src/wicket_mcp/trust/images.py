@@ -23,6 +23,7 @@ from wicket_mcp.errors import ConfigError
 from wicket_mcp.model import as_list, as_object, as_text
 
 MAX_MANIFEST = 4 * 1024**2
+_LONGEST_CHALLENGE = 4096
 _HUB, _HUB_REGISTRY = "docker.io", "registry-1.docker.io"
 _KINDS = (
     "application/vnd.oci.image.index.v1+json",
@@ -30,7 +31,7 @@ _KINDS = (
     "application/vnd.oci.image.manifest.v1+json",
     "application/vnd.docker.distribution.manifest.v2+json",
 )
-_PARAMETER = re.compile(r'(\w+)="([^"]*)"')
+_PARAMETER = re.compile(r'\b(\w++)="([^"]*)"')
 _LOCAL = re.compile(r"^(?:localhost|127(?:\.\d+){3}|\[::1\])(?::\d+)?$")
 
 
@@ -92,7 +93,9 @@ def _ask_registry(engine: str, image: Image, patience: float) -> str:
         except HTTPError as refusal:
             if refusal.code != 401:
                 raise
-            headers["Authorization"] = _token(image, refusal.headers.get("WWW-Authenticate", ""), patience)
+            headers["Authorization"] = _token(
+                image, refusal.headers.get("WWW-Authenticate", "")[:_LONGEST_CHALLENGE], patience
+            )
             body, response_headers = _get(image.manifest, headers, patience)
     except (OSError, HTTPException, ValueError) as problem:
         raise ConfigError(

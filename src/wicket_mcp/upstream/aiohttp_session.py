@@ -22,6 +22,7 @@ CONNECT_LIMIT = 10.0  # seconds; if the peer does not accept, nothing was sent, 
 FINISH_GRACE = 1.0  # seconds for a stream to end by itself after its answer has arrived
 YIELD_AFTER = 1024 * 1024  # decompressed bytes after which other tasks get a turn
 REDIRECTS = 2
+_CHALLENGES, _LONGEST_CHALLENGE = 8, 4096  # lines and characters of `WWW-Authenticate` that are read
 _LARGE = 1024 * 1024  # above this aiohttp wants a file, which it sends in parts
 
 _MOVED = frozenset((301, 302, 303, 307, 308))
@@ -133,7 +134,8 @@ class HttpAnswer:
 
     @property
     def challenges(self) -> str:
-        return ", ".join(self._response.headers.getall("WWW-Authenticate", ()))
+        lines = self._response.headers.getall("WWW-Authenticate", ())
+        return ", ".join(lines[:_CHALLENGES])[:_LONGEST_CHALLENGE]
 
     async def read(self) -> bytes:
         try:

@@ -14,8 +14,8 @@ from wicket_mcp.config.model.config import ResolvedServer, ServerConfig
 from wicket_mcp.model import Principal
 from wicket_mcp.upstream.egress import Answer
 
-_PARAMETER = re.compile(r'([A-Za-z_]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))')
-_SCHEME = re.compile(r"(?:^|,\s*)(bearer|dpop)\b", re.IGNORECASE)
+_PARAMETER = re.compile(r'(?<![A-Za-z_])([A-Za-z_]++)\s*+=\s*+(?:"((?:[^"\\]|\\.)*+)"|([^\s,"]++))')
+_SCHEME = re.compile(r"(?:^|,\s*+)(bearer|dpop)\b", re.IGNORECASE)
 
 SHARED = "shared"
 """The owner of credentials that all principals use."""

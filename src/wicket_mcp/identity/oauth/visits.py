@@ -12,7 +12,7 @@ import hashlib
 import hmac
 from typing import TYPE_CHECKING
 
-from wicket_mcp.identity.pages import START, Reply, read_query
+from wicket_mcp.identity.pages import START, Reply, find_cookie, read_query
 
 if TYPE_CHECKING:
     from wicket_mcp.identity.oauth.signin import Begun, SignIns
@@ -54,8 +54,7 @@ class Visits:
 
 def _opened_here(begun: "Begun", cookies: str) -> bool:
     """Whether a browser with these cookies has opened the link."""
-    sent = dict(pair.strip().split("=", 1) for pair in cookies.split(";") if "=" in pair)
-    return hmac.compare_digest(begun.browser.encode(), sent.get(_name(begun), "").encode())
+    return hmac.compare_digest(begun.browser.encode(), find_cookie(cookies, _name(begun)).encode())
 
 
 def _name(begun: "Begun") -> str:

@@ -8,7 +8,6 @@ import asyncio
 import hmac
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from http.cookies import CookieError, SimpleCookie
 from importlib.resources import files
 from typing import Any, Protocol
 from urllib.parse import parse_qsl, quote, unquote
@@ -16,6 +15,7 @@ from urllib.parse import parse_qsl, quote, unquote
 from wicket_mcp.calls.approve import ALWAYS_MARK, SESSION_MARK
 from wicket_mcp.errors import CallerError, Denied, Unavailable, UnknownName, WicketError
 from wicket_mcp.identity.grants import OAuthError
+from wicket_mcp.identity.pages import find_cookie
 from wicket_mcp.model import LOCAL, JsonObject, Principal
 from wicket_mcp.surface.dashboard.pages import Pages
 from wicket_mcp.surface.dashboard.render import load_templates, render
@@ -279,11 +279,8 @@ class Dashboard:
         await reply.leave(url, cookie)
 
     async def _visitor(self, headers: RequestHeaders) -> tuple[UiSession | None, Principal | None]:
-        try:
-            cookies = SimpleCookie(headers.get(b"cookie") or "")
-        except CookieError:
-            return None, None
-        session = await self._sessions.find(cookies[COOKIE].value) if COOKIE in cookies else None
+        secret = find_cookie(headers.get(b"cookie") or "", COOKIE)
+        session = await self._sessions.find(secret) if secret else None
         if session is None:
             return None, None
         if not session.token.startswith(PERSON):
