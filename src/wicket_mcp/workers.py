@@ -12,7 +12,6 @@ import logging
 import os
 import signal
 import socket
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -20,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wicket_mcp.errors import ConfigError
+from wicket_mcp.interpreter import isolated_environment, module_command
 from wicket_mcp.tasks import Tasks
 
 log = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ class Master:
         """`arguments` are the arguments of `wicket serve` for one worker. A worker that ends listens for another
         `leave_after` seconds.
         """
-        self._command = (sys.executable, "-m", "wicket_mcp", "serve", *arguments)
+        self._command = module_command("wicket_mcp", "serve", *arguments)
         self._listener = listener
         self._count = count
         self._leave_within = leave_within(leave_after)
@@ -121,7 +121,10 @@ class Master:
         try:
             process = await asyncio.create_subprocess_exec(
                 *self._command,
-                env={**os.environ, VARIABLE: ",".join((*map(str, descriptors), self._folder.name))},
+                env={
+                    **isolated_environment(os.environ),
+                    VARIABLE: ",".join((*map(str, descriptors), self._folder.name)),
+                },
                 pass_fds=descriptors,
                 stdin=asyncio.subprocess.DEVNULL,
             )

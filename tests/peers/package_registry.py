@@ -30,6 +30,11 @@ class PackageRegistry(ThreadingHTTPServer):
     named_digest: str = ""
     daemon_threads = True
 
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.asked: list[str] = []
+        """The paths of all requests."""
+
     @property
     def host(self) -> str:
         return f"127.0.0.1:{self.server_address[1]}"
@@ -61,6 +66,7 @@ class PackageRegistry(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         assert isinstance(self.server, PackageRegistry)
+        self.server.asked.append(self.path)
         status, body, headers = self.server.answer(self.path, self.headers.get("Authorization", ""))
         self.send_response(status)
         for name, value in {"Content-Type": "application/json", "Content-Length": str(len(body)), **headers}.items():
@@ -74,7 +80,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def package_registry() -> Generator[PackageRegistry]:
-    with PackageRegistry(("127.0.0.1", 0), _Handler) as registry:
+    with PackageRegistry() as registry:
         thread = Thread(target=registry.serve_forever, args=(0.01,))
         thread.start()
         try:

@@ -163,7 +163,7 @@ def _find_launcher(kind: str, notes: list[str]) -> str:
 def _is_running(engine: str) -> bool:
     """Whether a container engine answers; its program may be there without it."""
     try:
-        answer = subprocess.run([engine, "version"], capture_output=True, timeout=_ENGINE_TIMEOUT, check=False)
+        answer = subprocess.run([engine, "version"], capture_output=True, timeout=_ENGINE_TIMEOUT, check=False, cwd="/")
     except (OSError, subprocess.TimeoutExpired):
         return False
     return answer.returncode == 0

@@ -16,6 +16,7 @@ import typer
 from wicket_mcp.cli.common import ConfigOption
 from wicket_mcp.cli.output import note, say
 from wicket_mcp.errors import ConfigError
+from wicket_mcp.interpreter import module_command
 
 app = typer.Typer(no_args_is_help=True, help="Let systemd or launchd run wicket serve --http.", rich_markup_mode=None)
 
@@ -44,8 +45,8 @@ def install(
     from wicket_mcp.workers import leave_within
 
     file = find_config(config).absolute()
-    command = [sys.executable, "-m", "wicket_mcp", "serve", "--http", http, "--workers", str(workers)]
-    command += ["--config", str(file)]
+    serve = ("serve", "--http", http, "--workers", str(workers), "--config", str(file))
+    command = list(module_command("wicket_mcp", *serve))
     stop_within = math.ceil(leave_within(load(file).http.leave_after)) + MASTER_ENDS_WITHIN
     text = plist(command, stop_within) if sys.platform == "darwin" else unit(command, stop_within)
     if print_only:

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from wicket_mcp.codec import decode, pretty
+from wicket_mcp.interpreter import PYTHON, module_command
 from wicket_mcp.model import as_object, as_text
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ _OF_EXTRA = re.compile(r"(?P<package>[\w.-]+).*;.*extra == ['\"](?P<extra>[\w-]+
 
 def own_command() -> list[str]:
     """How a client can start this very Wicket: in full, because a desktop program has another PATH."""
-    program = Path(sys.executable)
+    program = Path(PYTHON)
     if "archive-v0" in program.parts and (uvx := shutil.which("uvx")):
         # uvx runs from its cache, which it may empty at any time: let the client ask uvx, as this user did.
         return [uvx, "--from", _source(), "wicket"]
@@ -28,7 +29,7 @@ def own_command() -> list[str]:
     if beside.exists():
         return [str(beside)]
     path = shutil.which("wicket")
-    return [path] if path else [sys.executable, "-m", "wicket_mcp"]
+    return [path] if path else list(module_command("wicket_mcp"))
 
 
 def _source() -> str:

@@ -139,6 +139,7 @@ async def _need_engine(request: InstallRequest) -> None:
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.DEVNULL,
+        cwd="/",
     )
     running = False
     try:

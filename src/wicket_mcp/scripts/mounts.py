@@ -77,7 +77,9 @@ def libraries_of(program: str, loader: str) -> tuple[str, ...] | None:
     """The files that the dynamic loader maps for a program; None if it does not tell."""
     try:
         command = [loader, "--list", program]
-        listed = subprocess.run(command, capture_output=True, text=True, timeout=_LISTING_PATIENCE, check=True, env={})
+        listed = subprocess.run(
+            command, capture_output=True, text=True, timeout=_LISTING_PATIENCE, check=True, env={}, cwd="/"
+        )
     except (OSError, subprocess.SubprocessError):
         return None
     return tuple(dict.fromkeys(_LIBRARY.findall(listed.stdout))) or None

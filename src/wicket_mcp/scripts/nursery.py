@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from wicket_mcp.interpreter import PYTHON
 from wicket_mcp.scripts import jail
 from wicket_mcp.scripts.child import Child, End, ZygoteError, children_of
 from wicket_mcp.scripts.worker import Kind, Order
@@ -106,7 +107,7 @@ class Nursery:
         with child_end:
             try:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-I", "-c", _START, str(child_end.fileno()), *paths],
+                    [PYTHON, "-I", "-c", _START, str(child_end.fileno()), *paths],
                     env={"TZ": "UTC0", "LC_ALL": "C.UTF-8"},
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,

@@ -13,6 +13,7 @@ import stat
 import sys
 import time
 
+from wicket_mcp.interpreter import isolated_environment, module_command
 from wicket_mcp.shim.identity import Identity
 
 BACKLOG = 128
@@ -102,8 +103,8 @@ def _start(identity: Identity, path: str, lock: int) -> None:
     try:
         listener.listen(BACKLOG)
         named = ("--config", identity.named) if identity.named else ()
-        command = (sys.executable, "-m", "wicket_mcp.daemon", *named)
-        _detach(command, identity.environment, (listener.fileno(), lock), identity.path("log"))
+        command = module_command("wicket_mcp.daemon", *named)
+        _detach(command, isolated_environment(identity.environment), (listener.fileno(), lock), identity.path("log"))
     finally:
         listener.close()
 
@@ -145,7 +146,8 @@ def start_own(arguments: list[str]) -> tuple[int, int, int]:
         os.dup2(stdin, 0)
         os.dup2(stdout, 1)
         os.closerange(3, 256)
-        os.execv(sys.executable, (sys.executable, "-m", "wicket_mcp", "serve", "--no-daemon", *arguments))
+        command = module_command("wicket_mcp", "serve", "--no-daemon", *arguments)
+        os.execve(command[0], command, isolated_environment(os.environ))
     except BaseException:  # noqa: BLE001  (as above)
         os._exit(127)
 

@@ -10,6 +10,7 @@ import os
 import sys
 
 import wicket_mcp
+from wicket_mcp.interpreter import PYTHON
 
 TYPE_CHECKING = False  # typing and collections take longer to load than everything here together
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class Identity:
             [
                 str(os.getuid()),
                 installation(),
-                sys.executable,
+                PYTHON,
                 named,
                 config,
                 os.getcwd(),

@@ -76,7 +76,7 @@ def _find_local(engine: str, spec: str, patience: float) -> str:
         return ""
     command = [program, "image", "inspect", "--format", "{{json .RepoDigests}}", spec.partition("@")[0]]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=patience, check=True)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=patience, check=True, cwd="/")
         digests = [as_text(name) for name in as_list(decode(done.stdout))]
     except (OSError, ValueError, subprocess.SubprocessError):
         return ""

@@ -9,18 +9,21 @@ pinned to its digest (`images.py`), which its engine checks itself.
 import asyncio
 import hashlib
 import logging
+import os
 import re
 import shutil
 import subprocess
-import sys
 import time
 from base64 import b64encode
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
 from wicket_mcp.codec import decode
 from wicket_mcp.config.model.server import ServerConfig
 from wicket_mcp.errors import CannotStart, ConfigError, WicketError
+from wicket_mcp.interpreter import PYTHON, isolated_environment, module_command
 from wicket_mcp.model import as_list, as_object, as_text
 from wicket_mcp.store.base import NoteStore, PinStore
 from wicket_mcp.trust.launchers import Package, packages_of
@@ -36,6 +39,9 @@ OTHER_FILES = "other files"
 """Used instead of a hash if a tool has compared the archive itself."""
 _WRONG_HASH = ("EINTEGRITY", "Hash mismatch", "DO NOT MATCH THE HASHES")
 """The messages of npm, uv and pip about an archive with a wrong hash."""
+
+_BARRIERS = {"package.json": "{}", ".npmrc": "", "pyproject.toml": "", "uv.toml": ""}
+"""npm and uv also look for their configuration in the parents of a folder, unless it has its own."""
 
 _PINNED = re.compile(r"^[A-Za-z0-9._-]+(?:\[[^\]]*\])?==([^\s\\;]+)", re.MULTILINE)
 _HASH = re.compile(r"--hash=(\S+)")
@@ -75,12 +81,12 @@ def _ask_registry(package: Package, patience: float) -> tuple[str, str]:
         )  # newest last
         return as_text(document.get("version")), as_text(document.get("dist.integrity"))
     if (uv := shutil.which("uv")) is not None:
-        options = ("--no-deps", "--generate-hashes", "--no-header", "--no-annotate", "--quiet", "-")
+        options = ("--no-deps", "--generate-hashes", "--no-header", "--no-annotate", "--quiet", "--python", PYTHON, "-")
         compiled = _run([uv, "pip", "compile", *options], patience, package.requirement)
         version = _PINNED.search(compiled)
         return version[1] if version else "", " ".join(sorted(_HASH.findall(compiled)))
     options = ("--dry-run", "--ignore-installed", "--no-deps", "--quiet", "--report", "-")
-    report = as_object(decode(_run([sys.executable, "-m", "pip", "install", *options, package.requirement], patience)))
+    report = as_object(decode(_run([*module_command("pip", "install"), *options, package.requirement], patience)))
     chosen = as_object(next(iter(as_list(report.get("install"))), None))
     archive = as_object(as_object(chosen.get("download_info")).get("archive_info"))
     return as_text(as_object(chosen.get("metadata")).get("version")), as_text(archive.get("hash")).replace("=", ":")
@@ -100,12 +106,12 @@ def fetch(package: Package, pinned: str, patience: float) -> str:
             correct = _is_correct(["npm", "pack", package.spec, *options], patience)
         elif (uv := shutil.which("uv")) is not None:
             hashes = " ".join(f"--hash={digest}" for digest in pinned.split())
-            options = ("--require-hashes", "--no-deps", "--no-build", "--quiet", "--python", sys.executable)
+            options = ("--require-hashes", "--no-deps", "--no-build", "--quiet", "--python", PYTHON)
             command = [uv, "pip", "install", *options, "--target", folder, "-r", "-"]
             return pinned if _is_correct(command, patience, f"{package.requirement} {hashes}") else OTHER_FILES
         else:
             options = ("--no-deps", "--only-binary=:all:", "--quiet", "--dest", folder)
-            correct = _is_correct([sys.executable, "-m", "pip", "download", *options, package.requirement], patience)
+            correct = _is_correct([*module_command("pip", "download"), *options, package.requirement], patience)
         archive = next(iter(Path(folder).iterdir()), None)
         if correct and archive is None:
             raise ConfigError(f"no archive of {package.spec} could be fetched")
@@ -140,9 +146,30 @@ class _ToolFailed(ConfigError):
         self.output = output
 
 
+@contextmanager
+def _own_folder() -> Generator[str]:
+    """A folder in which no tool finds a configuration but its user's own: the current one may be a stranger's."""
+    import tempfile  # noqa: PLC0415  (for those who check a package)
+
+    with tempfile.TemporaryDirectory(prefix="wicket-tool-", ignore_cleanup_errors=True) as folder:
+        for name, text in _BARRIERS.items():
+            Path(folder, name).write_text(text, "utf-8")
+        yield folder
+
+
 def _run(command: list[str], patience: float, text: str = "") -> str:
     try:
-        done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=patience, check=True)
+        with _own_folder() as folder:
+            done = subprocess.run(
+                command,
+                input=text,
+                capture_output=True,
+                text=True,
+                timeout=patience,
+                check=True,
+                cwd=folder,
+                env=isolated_environment(os.environ),
+            )
     except FileNotFoundError:
         raise ConfigError(f"'{command[0]}' is needed to ask for versions and is not on the PATH.") from None
     except (subprocess.SubprocessError, OSError) as problem:
