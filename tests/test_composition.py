@@ -1,6 +1,7 @@
 """The rooms that put the others together give each part what it needs when they make it, or through its methods."""
 
 import ast
+import os
 from pathlib import Path
 
 import pytest
@@ -57,3 +58,53 @@ def test_only_the_last_layer_sends_requests_to_the_pool() -> None:
                 case _:
                     pass
     assert found == {"calls/forward.py", "calls/watches.py", "replicas.py"}
+
+
+def _starts_python(node: ast.AST) -> bool:
+    match node:
+        case ast.Attribute(value=ast.Name(id="sys"), attr="executable") | ast.Constant(value="-m"):
+            return True
+        case _:
+            return False
+
+
+def test_our_own_python_is_started_from_one_place() -> None:
+    """Anywhere else it may import modules of the working folder; `client_entries.py` only recognises such a command."""
+    found = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in PACKAGE.rglob("*.py")
+        if any(map(_starts_python, ast.walk(ast.parse(path.read_text("utf-8")))))
+    }
+    assert found == {"config/edit/client_entries.py", "interpreter.py"}
+
+
+def test_processes_are_started_where_somebody_has_looked_at_what_they_read() -> None:
+    """Whoever adds a place sees to it that nothing of the working folder is imported or read, and that its test says
+    so: `tests/cli/test_hostile_folder.py`.
+    """
+    starters = {"Popen", "run", "call", "check_call", "check_output", "subprocess_exec", "subprocess_shell"}
+    starters |= {"create_subprocess_exec", "create_subprocess_shell"}
+    starters |= {name for name in dir(os) if name.startswith(("exec", "spawn", "posix_spawn", "popen", "system"))}
+    found: set[str] = set()
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            match node:
+                case ast.Attribute(value=module, attr=name) if name in starters:
+                    if ast.unparse(module) in ("subprocess", "asyncio.subprocess", "os") or "subprocess" in name:
+                        found.add(path.relative_to(PACKAGE).as_posix())
+                case _:
+                    pass
+    assert found == {
+        "cli/browser.py",  # the user's own
+        "cli/from_registry.py",  # a container engine
+        "cli/service.py",  # systemctl, launchctl
+        "registry/install.py",  # a container engine
+        "scripts/mounts.py",  # the dynamic loader
+        "scripts/nursery.py",
+        "shim/finding.py",
+        "trust/images.py",  # a container engine
+        "trust/packages.py",
+        "upstream/keeper.py",  # /bin/sh, with a script of ours
+        "upstream/stdio.py",  # the servers of the user, who decides what they import
+        "workers.py",
+    }

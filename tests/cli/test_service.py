@@ -14,7 +14,7 @@ def test_a_unit_is_written_and_removed(shell: Shell) -> None:
     assert done.code == 0, done.err
     file = shell.home / ".config" / "systemd" / "user" / "wicket.service"
     assert done.out == f"written: {file}\n"
-    served = f"{sys.executable} -m wicket_mcp serve --http 127.0.0.1:8377 --workers 2 --config {shell.config}"
+    served = f"{sys.executable} -P -m wicket_mcp serve --http 127.0.0.1:8377 --workers 2 --config {shell.config}"
     assert f"ExecStart={served}\n" in file.read_text()
     assert shell.run("service", "uninstall").out == f"removed: {file}\n"
     assert not file.exists()

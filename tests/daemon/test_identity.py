@@ -21,6 +21,7 @@ def test_the_shim_loads_the_standard_library_alone_and_little_of_it() -> None:
     loaded = subprocess.run((sys.executable, "-c", SHIM), capture_output=True, text=True, check=True).stdout.split()
     assert [name for name in loaded if not name.startswith("wicket_mcp")] == ["_socket", "fcntl", "select"]
     assert {name for name in loaded if name.startswith("wicket_mcp.")} == {
+        "wicket_mcp.interpreter",
         "wicket_mcp.shim",
         *(f"wicket_mcp.shim.{name}" for name in ("finding", "identity", "link", "main", "messages", "relay")),
     }
