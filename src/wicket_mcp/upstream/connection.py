@@ -116,7 +116,8 @@ class Connection(Protocol):
         """Receive unsolicited notifications from now on and, in the modern era, changes to these resources.
 
         Called after the era is negotiated, and again when `resources` changes. Without resources it returns at once;
-        with resources, once the subscription is active or after a short wait. Failure to listen is not an error.
+        with resources, once the subscription is active or after a short wait. Failure to listen is not an error, but
+        a server's refusal of these resources is: Refused is raised, and nothing is subscribed to any more.
         """
         ...
 

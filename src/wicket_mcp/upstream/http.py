@@ -124,6 +124,8 @@ class HttpConnection(PostingConnection):
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LISTEN_GRACE):
                     await self._listener.settled.wait()
+            if self._listener.refusal is not None:
+                raise self._listener.refusal
 
     async def close(self) -> None:
         self._closed = True

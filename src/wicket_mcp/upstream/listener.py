@@ -13,6 +13,7 @@ from wicket_mcp.errors import METHOD_NOT_FOUND, NeedsSignIn, Refused, UpstreamEr
 from wicket_mcp.upstream.egress import Answer
 from wicket_mcp.upstream.event_stream import Event, EventParser, OversizedEventError
 from wicket_mcp.upstream.http_errors import HttpRefused, refused_for_good, violation
+from wicket_mcp.upstream.subscription import is_refusal
 
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 30.0
@@ -40,6 +41,8 @@ class Listener:
         """
         self.settled = asyncio.Event()
         """Set when the subscription is active, or will not be."""
+        self.refusal: Refused | None = None
+        """Why the upstream did not begin the subscription."""
         self._acknowledged = acknowledged
         self._open = opener
         self._receive = receive
@@ -67,6 +70,8 @@ class Listener:
                     self.settled.set()
                 await self._follow(answer)
             except UpstreamError as problem:
+                if not self._received and is_refusal(problem):
+                    self.refusal = problem
                 if _is_final(problem):
                     return
                 requested_pause = (problem.retry_after or 0.0) if isinstance(problem, HttpRefused) else 0.0
@@ -90,13 +95,17 @@ class Listener:
             self._parser.end()
 
     async def _take(self, event: Event) -> None:
-        self._received = True
-        self.settled.set()
         if event.type == "message":
             with contextlib.suppress(ValueError):  # one bad event is dropped alone
-                await self._receive(event.data)
+                await self._receive(event.data)  # raises a refusal
+                self._on_received()
                 return
+        self._on_received()
         await self._overhear(1)
+
+    def _on_received(self) -> None:
+        self._received = True
+        self.settled.set()
 
     def _pause(self, failures: int) -> float:
         if not failures and self._parser.retry is not None:

@@ -178,9 +178,7 @@ class OwnerLink(Versioned, asyncio.Protocol):
         self._write(self._pack({"jsonrpc": "2.0", "method": method, "params": params or {}}))
 
     async def listen(self, resources: Sequence[str] = ()) -> None:
-        self._subscription.renew(resources)
-        if resources:  # a change may come through the owner, or through another gateway, as soon as we have said yes
-            await self._subscription.settle()
+        await self._subscription.listen(resources)
 
     async def close(self) -> None:
         self._closing = True

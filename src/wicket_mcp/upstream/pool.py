@@ -335,12 +335,15 @@ class Pool:
     # Watched resources, log level
 
     async def watch(self, server: str, uri: str, *, session: str = "", principal: Principal = LOCAL) -> None:
-        """Have `server` report changes of a resource, now and after every reconnect, until `unwatch`."""
+        """Have `server` report changes of a resource, now and after every reconnect, until `unwatch` or a failure."""
         upstream = self._find(server, principal, session)
         self._watched.setdefault(_Watch(server, session, principal), set()).add(uri)
-        await upstream.watch(uri)
-        for beside in self._beside(self._key(self._configs[server], principal, session)):
-            await beside.watch(uri)
+        try:
+            for watching in (upstream, *self._beside(self._key(self._configs[server], principal, session))):
+                await watching.watch(uri)
+        except BaseException:
+            self.unwatch(server, uri, session=session, principal=principal)
+            raise
 
     def unwatch(self, server: str, uri: str, *, session: str = "", principal: Principal = LOCAL) -> None:
         """The last watcher of a resource for this client session has left."""
@@ -361,11 +364,8 @@ class Pool:
         """The connections that differ from this one in what they declare: a client may change a resource over any of
         them, so all of them watch it.
         """
-        return [
-            upstream
-            for other, upstream in self._upstreams.items()
-            if other.extensions and other._replace(extensions="") == key
-        ]
+        others = self._upstreams.items()
+        return [upstream for other, upstream in others if other.extensions and other._replace(extensions="") == key]
 
     def _watched_uris(self, key: Key) -> set[str]:
         """The watched resources of the connection with this key."""

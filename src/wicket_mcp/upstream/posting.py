@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from wicket_mcp.errors import UpstreamError
 from wicket_mcp.model import JsonObject
-from wicket_mcp.rpc import Callbacks, Rpc
+from wicket_mcp.rpc import Callbacks, OnNotification, Rpc
 from wicket_mcp.tasks import Tasks
 from wicket_mcp.telemetry.known import KNOWN
 from wicket_mcp.upstream.connection import Host, Versioned
@@ -47,9 +47,12 @@ class PostingConnection(Versioned, abc.ABC):
         self._credentials = credentials
         self._host = host
         self._max_message = max_message
-        self._rpc = Rpc(server, self._dispatch, Callbacks(host.notification, host.request))
+        self._rpc = Rpc(server, self._dispatch, Callbacks(self._notification_of(host), host.request))
         self._tasks = Tasks()
         self._throttle = Throttle(asyncio.get_running_loop().time())
+
+    def _notification_of(self, host: Host) -> OnNotification:
+        return host.notification
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._server} {self._endpoint.shown} {self._version}>"

@@ -12,7 +12,7 @@ from typing import Any
 from wicket_mcp.errors import Crashed, NotSent, Unavailable, UpstreamError
 from wicket_mcp.large_json import encode_message
 from wicket_mcp.model import JsonObject
-from wicket_mcp.rpc import NO_CALLBACKS, Callbacks, decode_message, read_id
+from wicket_mcp.rpc import NO_CALLBACKS, Callbacks, OnNotification, decode_message, read_id
 from wicket_mcp.telemetry.redact import mask_url
 from wicket_mcp.upstream.connection import Host
 from wicket_mcp.upstream.credentials import Credentials
@@ -40,6 +40,7 @@ class SseConnection(PostingConnection):
         max_message: int,
         credentials: Credentials | None = None,
     ) -> None:
+        self._subscription = Subscription(self)
         super().__init__(server, url, headers, client, host, max_message=max_message, credentials=credentials)
         self._post_endpoint: Endpoint | None = None
         self._ended: UpstreamError | None = None
@@ -47,7 +48,9 @@ class SseConnection(PostingConnection):
         self._opened = False
         self._taken = False
         """Whether a message of ours was accepted: then a later 404 means that our session is gone."""
-        self._subscription = Subscription(self)
+
+    def _notification_of(self, host: Host) -> OnNotification:
+        return self._subscription.noting(host.notification)
 
     async def request(
         self,
@@ -61,7 +64,7 @@ class SseConnection(PostingConnection):
         return await self._rpc.request(method, params, callbacks)
 
     async def listen(self, resources: Sequence[str] = ()) -> None:
-        self._subscription.renew(resources)
+        await self._subscription.listen(resources)
 
     async def close(self) -> None:
         self._end(Unavailable(self._server, f"Server '{self._server}' was disconnected."), report=False)

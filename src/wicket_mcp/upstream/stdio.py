@@ -78,7 +78,9 @@ class StdioConnection(Versioned, asyncio.SubprocessProtocol):
         self._tasks = Tasks()
         self._framer = LineFramer(max_message, SKIPPED)
         self._max_message = max_message
-        self._rpc = Rpc(server, self._write, Callbacks(host.notification, host.request))
+        self._subscription = Subscription(self)
+        heard = self._subscription.noting(host.notification)
+        self._rpc = Rpc(server, self._write, Callbacks(heard, host.request))
         self._stderr = ChildStderr(server, self._abort)
         self._garbage_since = (0.0, 0)
         self._process: asyncio.SubprocessTransport | None = None
@@ -86,7 +88,6 @@ class StdioConnection(Versioned, asyncio.SubprocessProtocol):
         self._unsent: list[bytes] = []
         self._stuck: asyncio.TimerHandle | None = None
         self._exit_timer: asyncio.TimerHandle | None = None
-        self._subscription = Subscription(self)
         self._exited = asyncio.Event()
         self._all_read = False
         """Whether no more will come, because the child is gone."""
@@ -162,7 +163,7 @@ class StdioConnection(Versioned, asyncio.SubprocessProtocol):
         await self._rpc.notify(method, params)
 
     async def listen(self, resources: Sequence[str] = ()) -> None:
-        self._subscription.renew(resources)
+        await self._subscription.listen(resources)
 
     async def close(self) -> None:
         self._closing = True

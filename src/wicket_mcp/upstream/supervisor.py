@@ -298,8 +298,7 @@ class Upstream:
 
     def unwatch(self, uri: str) -> None:
         """End the subscription to a resource."""
-        self._wishes.watched.discard(uri)
-        if session := self._life.session:
+        if self._wishes.forget(uri) and (session := self._life.session):
             ending = self._wishes.unwatch(session, uri, self.request)
             self._tasks.start(ending, f"stop watching at {self._config.name}")
 

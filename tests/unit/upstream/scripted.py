@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from wicket_mcp.config.model.config import ServerConfig
-from wicket_mcp.errors import Crashed
+from wicket_mcp.errors import Crashed, Refused
 from wicket_mcp.model import JsonObject, Principal
 from wicket_mcp.upstream.connection import NO_CALLBACKS, Callbacks, Host
 from wicket_mcp.upstream.era import Greeting, Session
@@ -40,6 +40,9 @@ class ScriptedConnection:
     strays: int = 0
     slowed: bool = False
     closing: asyncio.Event = field(default_factory=asyncio.Event)
+    refuses: frozenset[str] = frozenset()
+    """Resources whose changes it does not report, nor any other's beside them."""
+    listening: list[str] = field(default_factory=list[str])
     may_close: asyncio.Event = field(default_factory=asyncio.Event)
 
     def stderr_tail(self) -> Sequence[str]:
@@ -64,7 +67,10 @@ class ScriptedConnection:
 
     async def notify(self, method: str, params: JsonObject | None = None) -> None: ...
 
-    async def listen(self, resources: Sequence[str] = ()) -> None: ...
+    async def listen(self, resources: Sequence[str] = ()) -> None:
+        self.listening = [] if self.refuses.intersection(resources) else list(resources)
+        if self.refuses.intersection(resources):
+            raise Refused("x", {"code": -32602, "message": "no such resource"})
 
     async def close(self) -> None:
         self.closing.set()
@@ -78,15 +84,17 @@ class ScriptedConnection:
 class ScriptedServer:
     """Every connection that was made to it, in order. What they do is set before they are made."""
 
-    def __init__(self, *, silent: bool = False, slow_to_close: bool = False) -> None:
+    def __init__(self, *, silent: bool = False, slow_to_close: bool = False, greeting: Greeting = LEGACY) -> None:
         self.connections: list[ScriptedConnection] = []
+        self.greeting = greeting
+        self.refuses: frozenset[str] = frozenset()
         self.dies_after_greeting = 0
         """How many of the next connections end before anybody can use them."""
         self._silent = silent
         self._slow_to_close = slow_to_close
 
     async def open(self, config: ServerConfig, host: Host, principal: Principal) -> Session:
-        connection = ScriptedConnection(host, self._silent)
+        connection = ScriptedConnection(host, self._silent, refuses=self.refuses)
         if not self._slow_to_close:
             connection.may_close.set()
         self.connections.append(connection)
@@ -94,7 +102,7 @@ class ScriptedServer:
         if self.dies_after_greeting:
             self.dies_after_greeting -= 1
             connection.die()
-        return Session(connection, LEGACY)
+        return Session(connection, self.greeting)
 
 
 async def turns(count: int = 10) -> None:

@@ -9,9 +9,10 @@ import pytest
 
 from tests.unit.upstream.scripted import ScriptedServer, turns
 from wicket_mcp.config.model.config import Config, ServerConfig
-from wicket_mcp.errors import Overloaded
-from wicket_mcp.model import LOCAL, Principal
+from wicket_mcp.errors import Overloaded, Refused
+from wicket_mcp.model import LOCAL, MODERN_VERSION, Principal
 from wicket_mcp.upstream import pool as pools
+from wicket_mcp.upstream.era import Greeting
 from wicket_mcp.upstream.events import UpstreamEvent
 from wicket_mcp.upstream.key import Key
 from wicket_mcp.upstream.lifecycle import State
@@ -120,6 +121,29 @@ async def test_what_is_still_watched_is_subscribed_to_by_the_next_connection() -
         await pool.start("x", "ann")
         await turns()
         assert server.connections[-1].log == [("resources/subscribe", WATCHED)]
+
+
+async def test_a_new_connection_subscribes_to_all_that_is_not_refused_now() -> None:
+    server = ScriptedServer(greeting=Greeting(MODERN_VERSION))
+    async with pool_of(server) as pool:
+        for name in "abcd":
+            await pool.watch("x", name)
+        assert server.connections[-1].listening == ["a", "b", "c", "d"]
+        for refused, accepted in (("bd", ["a", "c"]), ("abcd", []), ("", ["a", "b", "c", "d"])):
+            server.refuses = frozenset(refused)
+            await pool.stop("x")
+            await pool.start("x")
+            await turns()
+            assert server.connections[-1].listening == accepted
+        server.refuses = frozenset("b")
+        await pool.stop("x")
+        await pool.start("x")
+        pool.unwatch("x", "a")
+        with pytest.raises(Refused):
+            await pool.watch("x", "b", principal=user(1))
+        await pool.watch("x", "e")
+        await turns()
+        assert server.connections[-1].listening == ["c", "d", "e"]
 
 
 async def test_a_session_that_ends_after_its_server_was_replaced_watches_nothing_any_more() -> None:
