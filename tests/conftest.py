@@ -24,6 +24,9 @@ os.environ.setdefault("WICKET_NO_DAEMON", "1")
 # Processes that tests start find compiled modules, as in an installation: compiling takes longer than starting.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+# Nor do they flush more often than they do elsewhere: with this variable, a line that stays in a buffer goes unnoticed.
+os.environ.pop("PYTHONUNBUFFERED", None)
+
 # Failures inside the cells of the matrix are told in full, whoever imports them first.
 pytest.register_assert_rewrite("tests.eras.cells", "tests.eras.cells_everything")
 

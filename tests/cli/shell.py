@@ -10,7 +10,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fcntl import ioctl
@@ -77,6 +77,17 @@ class Shell:
             check=False,
         )
         return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    @contextmanager
+    def follow(self, *arguments: str) -> Generator[Iterator[str]]:
+        """The lines of `wicket ARGUMENTS` as they come through a pipe; the command is ended with the block."""
+        command = [sys.executable, "-m", "wicket_mcp", *arguments]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(command, stdout=pipe, cwd=self.cwd, env=self.environ, text=True) as process:
+            try:
+                yield iter(process.stdout or ())
+            finally:
+                process.kill()
 
     def type(self, *arguments: str, answers: Sequence[tuple[str, str]] = (), columns: int = 100) -> Done:
         """`wicket ARGUMENTS` on a terminal; each answer is typed once its prompt is there."""

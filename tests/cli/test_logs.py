@@ -62,6 +62,16 @@ def test_records_are_followed_as_they_are_made(shell: Shell) -> None:
         assert terminal.finish().code == 0
 
 
+@pytest.mark.parametrize("form", [(), ("--json",)], ids=["words", "json"])
+def test_what_goes_on_sends_each_line_at_once_into_a_pipe_too(shell: Shell, form: tuple[str, ...]) -> None:
+    configured(shell)
+    shell.run("call", "echo.pid")
+    with shell.follow("logs", "--follow", *form) as told:
+        assert "pid" in next(told)
+        shell.run("call", "echo.fails")
+        assert "fails" in next(told)
+
+
 def test_a_record_that_another_gateway_writes_late_is_followed_too(shell: Shell, postgres: "Postgres") -> None:
     psycopg = pytest.importorskip("psycopg")
     address = postgres.database()

@@ -17,6 +17,7 @@ from tests.eras.witness import witness
 from tests.gateway.serving import META, TOKEN, Raw, raw_client, serve_http
 from wicket_mcp.app import read_config
 from wicket_mcp.model import META_CAPABILITIES, JsonObject
+from wicket_mcp.sealing import ID_LENGTH
 
 LINKS = [Link("modern", "legacy", "http", "stdio"), Link("modern", "modern", "http", "stdio")]
 BOTH = pytest.mark.parametrize("link", LINKS, ids=lambda link: link.upstream)
@@ -66,7 +67,9 @@ async def test_the_state_that_comes_back_must_be_ours_for_this_very_request(
         other, _ = await gateway.registry.keys.create("somebody", ["invoke"])
         arguments = {"message": "Name?"}
         state, replies = await client.asked("ask_form", arguments)
-        assert b"local" not in base64.urlsafe_b64decode(f"{state}==="), "nobody reads whose it is"
+        sealed = state[ID_LENGTH:]
+        whole = base64.urlsafe_b64decode(sealed + "=" * (-len(sealed) % 4))
+        assert b"local" not in whole, "nobody reads whose it is"
         forged = state[:40] + ("A" if state[40] != "A" else "B") + state[41:]
         answered: JsonObject = {"inputResponses": replies}
         for wrong in (forged, state[:-1], f"{state}A", f"{state}=", "", "{}", 7, None, {"a": 1}):

@@ -40,11 +40,15 @@ def root(
 
 
 def main() -> None:
-    """The entry point: 0 done, 1 failed, 2 wrong usage."""
+    """The entry point: 0 done, 1 failed, 2 wrong usage.
+
+    Every line leaves at once, also into a pipe: some verbs go on for days.
+    """
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
-            reconfigure(errors="replace")  # half a surrogate pair of an upstream must not end a command
+            # half a surrogate pair of an upstream must not end a command
+            reconfigure(errors="replace", line_buffering=True)
     try:
         app(prog_name="wicket")
     except KeyboardInterrupt:

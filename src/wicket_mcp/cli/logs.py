@@ -105,14 +105,11 @@ async def _follow(store: "Store", query: "AuditQuery", seen: "list[CallRecord]",
 
 
 def _print(record: "CallRecord", *, json: bool) -> None:
-    import sys
-
     from wicket_mcp.store.audit_file import estimate_tokens, line_of
     from wicket_mcp.store.records import SUCCESSES, is_call
 
     if json:
-        sys.stdout.write(f"{line_of(record)}\n")
-        sys.stdout.flush()
+        write(line_of(record))
         return
     moment = datetime.fromtimestamp(record.at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     target = f"{record.server}.{record.tool}" if record.server and is_call(record) else record.tool
@@ -132,4 +129,3 @@ def _print(record: "CallRecord", *, json: bool) -> None:
         apply_style(f"{method}{target}", "bold"),
         clean(f" by {caller}{script}{tokens if record.duration_ms else ''}{rule}{detail}").replace("\n", " "),
     )
-    sys.stdout.flush()

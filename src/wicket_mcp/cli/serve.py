@@ -222,7 +222,6 @@ def _announce(
         from wicket_mcp.cli.snippets import page
 
         sys.stdout.write(f"{page(address, token, config.path)}\n")
-        sys.stdout.flush()
 
 
 def _at(config: "Config", address: str, option: str = "--http") -> "Config":

@@ -91,7 +91,6 @@ def _print(facts: dict[str, Any], before: str) -> None:
         table(("server", "calls", "failed", "cached", "median", "95 %"), rows)
         write()
         table(("latest", "outcome", "by"), [(call["tool"], call["outcome"], call["by"]) for call in facts["latest"]])
-    sys.stdout.flush()
 
 
 def _ms(value: float | None) -> str:
