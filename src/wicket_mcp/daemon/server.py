@@ -50,7 +50,18 @@ LARGEST_LOG, KEPT_LOG = 4 * 1024 * 1024, 256 * 1024
 class Daemon:
     """See the module's docstring."""
 
-    def __init__(self, gateway: Gateway, listener: socket.socket, lock: int, stop: asyncio.Event) -> None:
+    def __init__(
+        self,
+        gateway: Gateway,
+        listener: socket.socket,
+        lock: int,
+        stop: asyncio.Event,
+        installed: Callable[[], str] = installation,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`installed` names what is installed on disk, or raises OSError while that is being replaced."""
+        self._installed = installed
+        self._clock = clock
         self._gateway = gateway
         self._listener = listener
         self._path = Path(str(listener.getsockname()))
@@ -62,8 +73,8 @@ class Daemon:
         self._connections = 0
         self._dashboard = ""
         """Its address, once it is served."""
-        self._unused_since = self._started = time.monotonic()
-        self._installed_version: str | None = installation()
+        self._unused_since = self._started = clock()
+        self._installed_version: str | None = installed()
         self._changed: str | None = self._installed_version
         self._retired_at = 0.0
         self._server: asyncio.Server | None = None
@@ -86,7 +97,7 @@ class Daemon:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(LOOK_EVERY):
                         await self._stop.wait()
-                self._check()
+                self.look()
         finally:
             self._retire("it stops")
             self._stop.set()
@@ -191,7 +202,7 @@ class Daemon:
             self._connections -= 1
             if client is not None:
                 self._clients.discard(client)
-                self._unused_since = time.monotonic()
+                self._unused_since = self._clock()
                 await client.close()
                 await self._gateway.pool.close_session(client.session)
 
@@ -205,11 +216,12 @@ class Daemon:
 
     # Periodic checks
 
-    def _check(self) -> None:
-        now = time.monotonic()
+    def look(self) -> None:
+        """Look for what changed around us: the installation, our socket, how long nobody has used us."""
+        now = self._clock()
         if self._connections:
             self._unused_since = now
-        version = _installed_version()
+        version = self._read_installation()
         if version is not None and version != self._installed_version and version == self._changed:
             self._retire("another version is installed")
         self._changed = version
@@ -226,11 +238,18 @@ class Daemon:
                 self._stop.set()
         _shorten(self.log_file)
 
+    def _read_installation(self) -> str | None:
+        """The installation on disk; None while it is being replaced."""
+        try:
+            return self._installed()
+        except OSError:
+            return None
+
     def _retire(self, why: str) -> None:
         """Release our lock and socket: new shims find or start another daemon. Clients stay until they move."""
         if self._retired_at:
             return
-        self._retired_at = time.monotonic()
+        self._retired_at = self._clock()
         log.info("daemon %d takes no new clients: %s", os.getpid(), why)
         if _inode(self._path) == self._inode:
             self._path.unlink(missing_ok=True)
@@ -240,7 +259,8 @@ class Daemon:
                 while True:  # shims that have connected but are not accepted yet
                     accepted, _ = self._listener.accept()
                     accepted.setblocking(False)
-                    work = asyncio.get_running_loop().connect_accepted_socket(self._greet, accepted)
+                    greeting = self._greet()  # now: as long as it is not counted, we may end
+                    work = asyncio.get_running_loop().connect_accepted_socket(lambda held=greeting: held, accepted)
                     self._tasks.start(work, "accept")
             self._server.close()
 
@@ -258,7 +278,7 @@ class Daemon:
             "version": __version__,
             "config": str(self._gateway.config.path),
             "folder": str(Path.cwd()),
-            "seconds": round(time.monotonic() - self._started),
+            "seconds": round(self._clock() - self._started),
             "clients": len(self._clients),
             "calls": pool.calls,
             "servers": {load.server: str(load.state) for load in pool.loads()},
@@ -349,14 +369,6 @@ async def _first(*events: asyncio.Event) -> None:
     waits = {waiting.start(event.wait(), "wait") for event in events}
     await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     await waiting.close()
-
-
-def _installed_version() -> str | None:
-    """The installation on disk; None while it is being replaced."""
-    try:
-        return installation()
-    except OSError:
-        return None
 
 
 def _inode(path: Path) -> int:
