@@ -1,4 +1,4 @@
-"""A person's browser in tests: follows redirects, keeps cookies, and clicks on what a page offers. Also a command."""
+"""A person's browser in tests: follows redirects, keeps cookies, and presses the button of a page. Also a command."""
 
 import asyncio
 import re
@@ -7,7 +7,7 @@ from urllib.parse import urljoin
 
 import aiohttp
 
-_LINK = re.compile(r'href="([^"]+)"')
+_FORM = re.compile(r'<form method="post" action="([^"]+)"><input type="hidden" name="(\w+)" value="([^"]+)">')
 
 
 def jar() -> aiohttp.CookieJar:
@@ -18,13 +18,15 @@ def jar() -> aiohttp.CookieJar:
 async def browse(url: str) -> tuple[int, str]:
     """Open an address; the status and text of the last page."""
     async with aiohttp.ClientSession(cookie_jar=jar()) as session:
-        while True:
-            async with session.get(url) as answer:
-                text = await answer.text()
-                link = _LINK.search(text)
-                if link is None:
-                    return answer.status, text
-                url = urljoin(str(answer.url), link[1])
+        async with session.get(url) as answer:
+            status, text = answer.status, await answer.text()
+            origin = str(answer.url.origin())
+        while (form := _FORM.search(text)) is not None:
+            headers = {"Origin": origin, "Sec-Fetch-Site": "same-origin"}
+            target = urljoin(url, form[1])
+            async with session.post(target, data={form[2]: form[3]}, headers=headers) as answer:
+                status, text = answer.status, await answer.text()
+        return status, text
 
 
 if __name__ == "__main__":

@@ -103,7 +103,7 @@ async def test_a_page_says_whose_account_it_will_be(open_gateway: OpenGateway) -
                 assert answer.headers["Content-Security-Policy"].endswith("frame-ancestors 'none'")
             assert "bob &lt;b&gt;" in text
             async with aiohttp.ClientSession() as session, session.get(f"{pending.link}?go") as answer:
-                assert await answer.text() == text  # a link that skips the page leads to it
+                assert "bob &lt;b&gt;" in await answer.text()  # no link skips the page
             assert not remote.seen("/authorize")
             await browse(pending.link)
             await pending.wait()

@@ -16,8 +16,10 @@ class Reply(Struct, frozen=True):
 
     status: int
     text: str = ""
-    link: str = ""
-    """Where the page leads on, if somebody clicks."""
+    action: str = ""
+    """Where the page's button posts to."""
+    nonce: str = ""
+    """What the button posts: no other page can read it."""
     location: str = ""
     """Where the browser goes on without a page."""
     cookie: str = ""
@@ -40,10 +42,11 @@ def read_query(query: str) -> dict[str, str]:
 
 
 def page(reply: Reply) -> bytes:
-    """A short page with an optional link, without scripts or external content."""
+    """A short page with an optional button, without scripts or external content."""
     if reply.location:
         return b""
-    onward = f'<p><a href="{escape(reply.link)}">Continue</a></p>' if reply.link else ""
+    field = f'<input type="hidden" name="nonce" value="{escape(reply.nonce)}"><button>Continue</button>'
+    onward = f'<form method="post" action="{escape(reply.action)}">{field}</form>' if reply.action else ""
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8"><title>Wicket</title>'
         '<body style="font:1.1rem system-ui;margin:15vh auto;max-width:36rem">'
@@ -60,10 +63,10 @@ def headers_of(reply: Reply, body: bytes) -> list[tuple[str, str]]:
     return headers
 
 
-_HEADERS = (
+_HEADERS = (  # no form-action: browsers apply it to each redirect behind the form, and those of a provider are unknown
     ("Content-Type", "text/html; charset=utf-8"),
     ("Cache-Control", "no-store"),
     ("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"),
-    ("Referrer-Policy", "no-referrer"),
+    ("Referrer-Policy", "same-origin"),  # with "no-referrer", a browser names no origin for our form
     ("X-Content-Type-Options", "nosniff"),
 )

@@ -38,6 +38,7 @@ from wicket_mcp.surface.http import (
     RequestHeaders,
     Scope,
     Send,
+    is_own_form,
     read_body,
     send_json,
 )
@@ -63,11 +64,6 @@ class Exchange:
     send: Send
     client: str
     """The address that the request came from."""
-
-    @property
-    def origin(self) -> str:
-        split = urlsplit(self.base)
-        return f"{split.scheme}://{split.netloc}"
 
     async def page(self, status: int, html: str, redirect_uri: str = "", cookie: str = "") -> None:
         extra: Headers = ((b"set-cookie", cookie.encode()),) if cookie else ()
@@ -233,7 +229,7 @@ class Authorization:
         """Carry out the decision made on the consent page. The form must come from our page, not from another port of
         this machine.
         """
-        if exchange.headers.get(b"origin") != exchange.origin:
+        if not is_own_form(exchange.headers, exchange.base):
             raise OAuthError("invalid_request", "This form was sent by another page.")
         form = await exchange.form()
         fields = _fields([(name, value) for name, value in form if name != "scope"])

@@ -6,12 +6,23 @@
 """
 
 from wicket_mcp.identity.accounts import Accounts
-from wicket_mcp.identity.pages import PATH, START, headers_of, page
+from wicket_mcp.identity.pages import PATH, START, Reply, headers_of, page
 from wicket_mcp.model import Principal
 from wicket_mcp.surface.guard import Authentication
-from wicket_mcp.surface.http import Receive, RequestHeaders, Scope, Send, send_json
+from wicket_mcp.surface.http import (
+    BodyTooLarge,
+    Disconnected,
+    Receive,
+    RequestHeaders,
+    Scope,
+    Send,
+    is_own_form,
+    read_body,
+    send_json,
+)
 
 _DOCUMENT = "/oauth/client.json"
+_LONGEST_FORM = 4096
 
 
 class Callback:
@@ -29,14 +40,28 @@ class Callback:
         self, scope: Scope, headers: RequestHeaders, receive: Receive, send: Send, principal: Principal
     ) -> None:
         path: str = scope["path"]
-        if scope["method"] != "GET":
-            await send_json(send, 405, {"error": "Only GET is served here."}, ((b"allow", b"GET"),))
+        verbs = ("GET", "POST") if path.startswith(START) else ("GET",)
+        if scope["method"] not in verbs:
+            allowed = ", ".join(verbs)
+            await send_json(send, 405, {"error": f"Use {allowed}."}, ((b"allow", allowed.encode()),))
             return
         if path == _DOCUMENT:
             await self._describe(send)
             return
-        query: str = scope["query_string"].decode("latin-1")
-        reply = await self._accounts.sign_ins.visits.answer(path, query, headers.get(b"cookie") or "")
+        visits, cookies = self._accounts.sign_ins.visits, headers.get(b"cookie") or ""
+        if scope["method"] == "GET":
+            reply = await visits.answer(path, scope["query_string"].decode("latin-1"), cookies)
+        elif is_own_form(headers, self._accounts.address):
+            try:
+                form = await read_body(receive, headers, _LONGEST_FORM)
+            except Disconnected:
+                return
+            except BodyTooLarge as problem:
+                await send_json(send, 413, {"error": problem.message})
+                return
+            reply = await visits.press(path, form.decode("latin-1"), cookies)
+        else:
+            reply = Reply(403, "This form was sent by another page. Open the link from your client again.")
         body = page(reply)
         fields = [(name.lower().encode(), value.encode("latin-1")) for name, value in headers_of(reply, body)]
         await send({"type": "http.response.start", "status": reply.status, "headers": fields})

@@ -9,6 +9,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
 from http import HTTPStatus
 from typing import Any, Protocol, TypeAlias
+from urllib.parse import urlsplit
 
 from wicket_mcp.codec import encode
 from wicket_mcp.errors import BadArguments
@@ -90,6 +91,15 @@ class RequestHeaders:
     def get(self, name: bytes) -> str | None:
         value = self._values.get(name)
         return None if value is None else value.decode("latin-1").strip(" \t")
+
+
+def is_own_form(headers: RequestHeaders, address: str) -> bool:
+    """Whether a page of ours posted this form: we are at `address`, not at another port or name of this machine.
+    Every browser names the page's origin; older ones do not say how that page relates to us.
+    """
+    split = urlsplit(address)
+    own = headers.get(b"origin") == f"{split.scheme}://{split.netloc}"
+    return own and (headers.get(b"sec-fetch-site") or "same-origin") == "same-origin"
 
 
 async def read_body(receive: Receive, headers: RequestHeaders, limit: int) -> bytes:
