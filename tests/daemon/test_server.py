@@ -161,6 +161,34 @@ async def test_a_task_keeps_a_client_only_until_it_has_ended(inside: Inside) -> 
     assert await lines_after_look(inside, client, 2) == [b"!move \n"]
 
 
+# Its shims
+
+
+async def test_a_shim_that_asks_whether_it_is_there_is_answered(inside: Inside) -> None:
+    """Defect 10."""
+    client = await inside.client()
+    client.send(b"!ping\n")
+    assert await client.read() == b"!pong \n"
+
+
+async def test_a_shim_that_says_goodbye_gets_its_answers_and_then_the_end(inside: Inside) -> None:
+    client = await inside.client()
+    slow = {"name": "call_tool", "arguments": {"name": "a.slow"}}
+    client.send({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": slow})
+    while (await inside.gateway.call("a.calls"))["structuredContent"]["waiting"] == 0:
+        pass
+    client.send(b"!done\n!ping\n")
+    assert await client.read() == b"!pong \n"
+    await inside.gateway.call("a.release")
+    assert b"released" in await client.read()
+    assert await client.read() == b""
+
+
+async def test_its_lock_says_when_it_serves(inside: Inside) -> None:
+    await inside.client()
+    assert inside.lock.read_text() == f"{os.getpid()}\n"
+
+
 # Strangers
 
 

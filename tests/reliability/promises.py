@@ -48,6 +48,7 @@ SUBJECTS = {
     "F32": "both eras of the protocol",
     "F33": "slow growth",
     "F34": "more load than one machine can serve",
+    "F36": "the daemon that clients share is stopped",
     "T1": "a web page calls the local gateway",
     "T2": "a remote user changes what is executed",
     "T3": "a route without its guard",
@@ -158,6 +159,7 @@ FIGURES = {
     "waited for over 30 ms for a second, 4 ms at most. Goodput, compared with the best load, on a busy machine that "
     "preferred the measured processes: 92 % with 1,000 clients, 96 % with 3,000; per second of the gateway's processor "
     "time 93 and 97 %; no call failed (`bench/load.py`)",
+    "F36": "10 s",
     "T23": "2,000 characters, 50 names, 16 references, 200,000 values",
     "T24": "10,000 steps",
     "V2": "16 references, 4 MiB",

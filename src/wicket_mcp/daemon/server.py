@@ -91,6 +91,7 @@ class Daemon:
     async def run(self) -> None:
         """Serve until we are told to stop, or the idle time is over."""
         self._server = await asyncio.get_running_loop().create_unix_server(self._greet, sock=self._listener)
+        os.pwrite(self._lock, f"{os.getpid()}\n".encode(), 0)  # whom we do not answer now need not wait for our start
         log.info("daemon %d serves %s", os.getpid(), self._gateway.config.path)
         try:
             while not self._stop.is_set():

@@ -56,6 +56,7 @@ def find_or_start(identity: Identity) -> int:
 def connect(path: str) -> "int | None":
     """A connection to the daemon that listens at `path`; None if there is none. Raises CannotShare, OSError."""
     sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    sock.settimeout(PATIENCE)  # a daemon that does not run any more accepts nobody, and its queue fills
     try:
         sock.connect(path)
         check_peer(sock)
@@ -64,6 +65,14 @@ def connect(path: str) -> "int | None":
         return None
     finally:
         sock.close()
+
+
+def is_serving(identity: Identity) -> bool:
+    """Whether the daemon has begun to serve: it then writes its process id into its lock."""
+    try:
+        return os.stat(identity.path("lock")).st_size > 0
+    except OSError:
+        return False
 
 
 def check_peer(sock: "_socket.socket") -> None:
@@ -92,6 +101,7 @@ def prepare_folder(folder: str) -> None:
 
 def _start(identity: Identity, path: str, lock: int) -> None:
     """Listen, and start the daemon that accepts."""
+    os.ftruncate(lock, 0)  # it does not serve yet
     with _suppress_missing():
         os.unlink(path)
     listener = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)

@@ -1,4 +1,4 @@
-"""One connection to a gateway: its output queue, its input, and its requests in flight.
+"""One connection to a gateway: its output queue, its input, its requests in flight, and whether it still answers.
 
 Used by `relay.py`, which decides what is sent where.
 """
@@ -10,11 +10,22 @@ TYPE_CHECKING = False  # as in `relay.py`
 if TYPE_CHECKING:
     from wicket_mcp.shim.messages import Key
 
+STARTS_WITHIN = 20.0
+"""Seconds for the first word of a daemon that may be starting."""
+PING_AFTER = 5.0
+"""Seconds without a word, while something waits for one, before the daemon is asked whether it is there."""
+ANSWERS_WITHIN = 5.0
+"""Seconds for its answer to that; twice that for the first word of a daemon that serves others already."""
+OVERSLEPT = 1.0
+"""We cannot judge the silence of others if we were late by so many seconds: then the whole machine stood still."""
+
 
 class Link:
     """One connection to a gateway."""
 
-    def __init__(self, fd: int, hello: bytes, key: str = "", out: int = -1, child: int = 0) -> None:
+    def __init__(
+        self, fd: int, hello: bytes, key: str = "", out: int = -1, child: int = 0, patience: float = STARTS_WITHIN
+    ) -> None:
         """`key` identifies the daemon; `child` is the process id of our own gateway, written to at `out`."""
         self.fd = fd
         self.out = out if child else fd
@@ -23,7 +34,11 @@ class Link:
         self.outgoing = bytearray(hello)
         self.incoming: list[bytes] = []
         self.ready = bool(child)
-        self.opened = time.monotonic()
+        self.silent = False
+        """Whether it did not answer when it had to."""
+        self._due = time.monotonic() + patience
+        """When we must have heard of it, if anything waits."""
+        self._pinged = False
         self.unanswered: dict[Key, tuple[str, bytes]] = {}
         """Method and line of every unanswered request of the client."""
         self.own: set[Key] = set()
@@ -33,6 +48,7 @@ class Link:
         self.later = bytearray()
         """What is sent after that."""
         self.closing = False
+        """Whether we have said that nothing more will come."""
         os.set_blocking(self.fd, False)
         os.set_blocking(self.out, False)
 
@@ -43,14 +59,34 @@ class Link:
         else:
             self.later += line
 
+    def expect(self, key: "Key", method: str, line: bytes) -> None:
+        """An answer to this request is expected from now on."""
+        if self.deadline() is None:
+            self.hear()
+        self.unanswered[key] = method, line
 
-def half_close(fd: int) -> None:
-    from _socket import SHUT_WR, dup, socket  # pyright: ignore[reportMissingImports]
+    def hear(self) -> None:
+        """It has said something: it is there."""
+        self._due = time.monotonic() + PING_AFTER
+        self._pinged = False
 
-    sock = socket(fileno=dup(fd))
-    try:
-        sock.shutdown(SHUT_WR)
-    except OSError:
-        pass
-    finally:
-        sock.close()
+    def deadline(self) -> "float | None":
+        """When we must have heard of it; None if nothing waits. Our own gateway ends visibly."""
+        if self.child:
+            return None
+        # A subscription is answered when it ends, and nobody waits for that.
+        waits = not self.ready or self.closing or any(m != "subscriptions/listen" for m, _ in self.unanswered.values())
+        return self._due if waits else None
+
+    def look(self, now: float) -> None:
+        """Once it is due, ask whether it is there; if it was asked already, it is silent."""
+        deadline = self.deadline()
+        if deadline is None or now < deadline:
+            return
+        if now < deadline + OVERSLEPT and (self._pinged or not self.ready):
+            self.silent = True
+            return
+        if self.ready and not self._pinged:
+            self.outgoing += b"!ping\n"
+            self._pinged = True
+        self._due = now + ANSWERS_WITHIN

@@ -74,19 +74,23 @@ def can_share() -> bool:
 
 def run(options: Options, identity: "Identity") -> int:
     """Serve the client; returns the exit status."""
-    from wicket_mcp.shim.finding import CannotShare, find_or_start, start_own
+    from wicket_mcp.shim.finding import CannotShare, find_or_start, is_serving, start_own
     from wicket_mcp.shim.identity import identify
+    from wicket_mcp.shim.link import ANSWERS_WITHIN, STARTS_WITHIN
     from wicket_mcp.shim.relay import Relay
 
     first: list[Identity] = [identity]
 
-    def find() -> "tuple[int, str] | None":
+    def find() -> "tuple[int, str, float] | None":
         """A connection to the daemon of our current identity: the installation or the configuration may have
         changed.
         """
         current = first.pop() if first else identify(identity.named)
         try:
-            return None if current is None else (find_or_start(current), current.key)
+            if current is None:
+                return None
+            connected = find_or_start(current)
+            return connected, current.key, 2 * ANSWERS_WITHIN if is_serving(current) else STARTS_WITHIN
         except CannotShare as problem:
             note(f"the daemon cannot be used ({problem}); serving without it")
             return None

@@ -13,17 +13,21 @@ LOST = (
     "Wicket's daemon ended before this call was answered: it may have had effects. "
     "A new one is started; check before you try again."
 )
+SILENT = (
+    "Wicket's daemon does not answer any more: this call may have had effects. "
+    "You have a gateway of your own now; check before you try again."
+)
 
 
-def answer_for_lost(request: "dict[str, object]", method: str) -> "dict[str, object]":
+def answer_for_lost(request: "dict[str, object]", method: str, words: str) -> "dict[str, object]":
     """The answer to a request whose gateway died; like the answer for `errors.Crashed`."""
     detail: dict[str, object] = {"code": "crashed", "retryable": False}
     if method != "tools/call":
-        error: dict[str, object] = {"code": -32603, "message": LOST, "data": detail}
+        error: dict[str, object] = {"code": -32603, "message": words, "data": detail}
         return {"jsonrpc": "2.0", "id": request.get("id"), "error": error}
     meta = as_object(as_object(request.get("params")).get("_meta"))
     era: dict[str, object] = {"resultType": "complete"} if MODERN in meta else {}
-    content = [{"type": "text", "text": LOST}]
+    content = [{"type": "text", "text": words}]
     result: dict[str, object] = {**era, "content": content, "isError": True, "_meta": {"wicket/error": detail}}
     return {"jsonrpc": "2.0", "id": request.get("id"), "result": result}
 

@@ -12,9 +12,11 @@ import select
 import sys
 import time
 
-from wicket_mcp.shim.link import Link, half_close
+from wicket_mcp.shim.link import Link
 from wicket_mcp.shim.messages import (
     ANSWER,
+    LOST,
+    SILENT,
     answer_for_lost,
     as_object,
     key_of,
@@ -37,7 +39,6 @@ MOST_WAITING = 4 * 1024 * 1024
 """Bytes that may wait for one side before we stop reading from the other."""
 LONGEST_LINE = 17 * 1024 * 1024
 """A longer line is not a message; the gateway reports that."""
-READY_WITHIN = 20.0
 DRAIN = 35.0
 GROUPS = "io.modelcontextprotocol/groups"
 DEATHS, DEATHS_WITHIN = 4, 10.0
@@ -57,13 +58,13 @@ class Ended(Exception):
 class Relay:
     """See the module's docstring.
 
-    `find` returns a connection to our daemon and its key, `identify` only the key; `start_own` returns the pipes of our
-    own gateway and its process id.
+    `find` returns a connection to our daemon, its key, and the seconds that its first word may take; `identify` only
+    the key; `start_own` returns the pipes of our own gateway and its process id.
     """
 
     def __init__(
         self,
-        find: "Callable[[], tuple[int, str] | None]",
+        find: "Callable[[], tuple[int, str, float] | None]",
         identify: "Callable[[], str]",
         start_own: "Callable[[], tuple[int, int, int]]",
         hello: bytes,
@@ -121,9 +122,8 @@ class Relay:
     def _turn(self, wake: int) -> None:
         links = [link for link in (self._link, self._next, *self._draining) if link is not None]
         events = {wake: select.POLLIN, 1: select.POLLOUT if self._to_client else 0}
-        room = len(self._to_client) < MOST_WAITING
         for link in links:
-            events[link.fd] = select.POLLIN if room else 0
+            events[link.fd] = select.POLLIN if self._has_room() else 0
         for link in links:
             if link.outgoing and link.out >= 0:
                 events[link.out] = events.get(link.out, 0) | select.POLLOUT
@@ -147,25 +147,33 @@ class Relay:
         self._look_at_the_clock()
         self._leave_if_done()
 
+    def _has_room(self) -> bool:
+        """Whether we read what gateways say."""
+        return len(self._to_client) < MOST_WAITING
+
+    def _watched_links(self) -> list[Link]:
+        """The gateways that we can hear, and whose silence would say something."""
+        can_hear = self._has_room() and not self._too_long
+        return [link for link in (self._link, self._next, *self._draining) if link and can_hear]
+
     def _patience(self) -> "float | None":
         """The longest time without any event before a wait has taken too long."""
-        now = time.monotonic()
-        until = [link.opened + READY_WITHIN - now for link in (self._link, self._next) if link and not link.ready]
+        until = [deadline for link in self._watched_links() if (deadline := link.deadline()) is not None]
         if self._stopping:
-            until.append(self._stopping - now)
-        return max(0.0, min(until)) if until else None
+            until.append(self._stopping)
+        return max(0.0, min(until) - time.monotonic()) if until else None
 
     def _look_at_the_clock(self) -> None:
         now = time.monotonic()
         if self._stopping and now >= self._stopping:
             raise Ended(0)
-        if self._next and not self._next.ready and now >= self._next.opened + READY_WITHIN:
-            self._drop(self._next)
-            self._next = None
-        if self._link and not self._link.ready and now >= self._link.opened + READY_WITHIN:
-            self._note("the daemon does not answer; serving without it")
-            self._refused = True
-            self._on_died(self._link)
+        for link in self._watched_links():
+            link.look(now)
+            if link.silent:
+                if link is self._link:
+                    self._note("the daemon does not answer; serving without it")
+                    self._refused = True
+                self._on_died(link)
 
     def _leave_if_done(self) -> None:
         if not (self._input_ended or self._stopping):
@@ -218,7 +226,7 @@ class Relay:
         message = read_object(line)
         number, method = message.get("id"), message.get("method")
         if isinstance(method, str) and "id" in message:
-            link.unanswered[key_of(number)] = method, line
+            link.expect(key_of(number), method, line)
         elif method == "notifications/initialized":
             self._session["notifications/initialized"] = line
         elif method == "notifications/cancelled":
@@ -271,11 +279,14 @@ class Relay:
             fd, out, child = self._start_own()
             link = Link(fd, b"", out=out, child=child)
         else:
-            link = Link(connection[0], self._hello, connection[1])
+            link = self._connect(*connection)
         self._introduce(link)
         self._link = link
         self._flush(link)
         return link
+
+    def _connect(self, fd: int, key: str, patience: float) -> Link:
+        return Link(fd, self._hello, key, patience=patience)
 
     def _introduce(self, link: Link) -> None:
         """Tell a gateway about the session that the client began with another one."""
@@ -296,7 +307,7 @@ class Relay:
             link.greeting = key_of(message["id"])
 
     def _say_goodbye(self, link: Link) -> None:
-        """Announce that we send nothing more; requests may still be answered. Without this we would count as dead."""
+        """Announce that we send nothing more; requests may still be answered. It then ends the connection."""
         if link.closing:
             return
         link.closing = True
@@ -304,9 +315,9 @@ class Relay:
             os.close(link.out)
             link.out = -1
             return
+        link.hear()
         link.outgoing += b"!done\n"
         self._flush(link)
-        half_close(link.fd)
 
     def _flush(self, link: Link) -> None:
         while link.outgoing:
@@ -330,6 +341,7 @@ class Relay:
         if not data:
             self._on_died(link)
             return
+        link.hear()
         if b"\n" not in data:
             link.incoming.append(data)
             return
@@ -396,7 +408,7 @@ class Relay:
     def _move(self, link: Link) -> None:
         """Look for another gateway; the client moves once it is ready."""
         if link is self._link and self._next is None and not self._stopping and (connection := self._find()):
-            self._next = Link(connection[0], self._hello, connection[1])
+            self._next = self._connect(*connection)
             self._flush(self._next)
 
     def _switch(self, link: Link) -> None:
@@ -410,7 +422,7 @@ class Relay:
             for key, (method, line) in list(old.unanswered.items()):
                 if method == "subscriptions/listen":  # it would be answered only when it ends
                     del old.unanswered[key]
-                    link.unanswered[key] = method, line
+                    link.expect(key, method, line)
                     link.put(line)
             if not old.unanswered and not old.outgoing:
                 self._say_goodbye(old)
@@ -443,7 +455,7 @@ class Relay:
         if requests or not link.ready or (self._watched and not leaving):
             successor = self._open()
             for key, (method, line) in requests:
-                successor.unanswered[key] = method, line
+                successor.expect(key, method, line)
                 successor.put(line)
             self._flush(successor)
 
@@ -455,7 +467,8 @@ class Relay:
             if keep and (method in REPEATABLE or not link.ready or line in unsent):
                 requests.append((key, (method, line)))
             else:
-                self._to_client += write_object(answer_for_lost(read_object(line), method))
+                words = SILENT if link.silent else LOST
+                self._to_client += write_object(answer_for_lost(read_object(line), method, words))
         return requests
 
     def _end_with(self, child: int) -> None:

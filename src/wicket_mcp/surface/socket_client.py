@@ -7,6 +7,7 @@ its roots only during a call, so it shares no server that could ask for them.
 
 import asyncio
 import secrets
+import select
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
@@ -20,6 +21,8 @@ from wicket_mcp.surface.stdio import DuplexClient
 if TYPE_CHECKING:
     from wicket_mcp.surface.under_way import ConnectedClient
 
+LONG_SILENCE = 4.0
+"""Seconds, fewer than a shim waits for us, after which a client may have left before we read what it sent."""
 ROOTS_WITHIN = 3.0
 """Seconds in which a client must state its roots; after that it shares no server."""
 _ASKS_SERVERS = frozenset({"tools/call", "resources/read", "resources/subscribe", "prompts/get", "completion/complete"})
@@ -39,7 +42,7 @@ class SocketClient(DuplexClient):
         """`settle_roots` is called with the roots of a session; None if they are unknown."""
         session = secrets.token_hex(8)
         super().__init__(protocol, principal, counters, session, f"wicket-{session}-")
-        self._said_goodbye = False
+        self._heard = float("-inf")
         self._began = time.monotonic()
         self._settle_roots = settle_roots
         self._asking: asyncio.Task[None] | None = None
@@ -62,14 +65,27 @@ class SocketClient(DuplexClient):
         if not transport.is_closing():
             transport.write(f"!{order} {' '.join(words.splitlines())}\n".encode("utf-8", "replace"))
 
+    def data_received(self, data: bytes) -> None:
+        now = time.monotonic()
+        if now - self._heard > LONG_SILENCE and self._has_hung_up():
+            return  # we were stopped for so long that its shim serves it without us: what it sent must not run twice
+        self._heard = now
+        super().data_received(data)
+
+    def _has_hung_up(self) -> bool:
+        poll = select.poll()
+        poll.register(cast("asyncio.Transport", self._source).get_extra_info("socket"), 0)
+        return any(events & select.POLLHUP for _, events in poll.poll(0))
+
     def eof_received(self) -> bool:
-        if not self._said_goodbye:  # a shim that only closes its end says so; any other was killed
-            self.on_vanished()
+        self.on_vanished()
         return super().eof_received()
 
     def _take(self, line: bytes) -> None:
-        if line == b"!done":
-            self._said_goodbye = True
+        if line == b"!done":  # nothing more comes, and what runs is answered
+            self.finished.set()
+        elif line == b"!ping":
+            self.order("pong")
         else:
             super()._take(line)
 
