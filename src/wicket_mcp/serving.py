@@ -132,7 +132,7 @@ async def serve_dashboard(
 
         neighbours = Neighbours(gateway.config.state_path, daemon, alone=False)
         source = source_of(gateway, here, lambda: f"http://{http.host}:{http.port}/mcp", [neighbours])
-        return Dashboard(source, ui_sessions, app.identify, token, lambda: None)
+        return Dashboard(source, ui_sessions, app.identify, token, lambda: None, lambda: address_of(listener))
 
     guard = Guard(replace(http, host=listener.getsockname()[0]), token, gateway.registry.keys)
     app = App((LazyDashboard(make, gateway.tasks),), guard, gateway.audit.reject)
@@ -317,4 +317,11 @@ class Front:
 
         needs_token = self._token is not None
         source = source_of(self._gateway, self._here, address, self.around.others, needs_token=needs_token)
-        return Dashboard(source, self._ui_sessions, self.app.identify, self._token, lambda: self._sign_in.people)
+        return Dashboard(
+            source,
+            self._ui_sessions,
+            self.app.identify,
+            self._token,
+            lambda: self._sign_in.people,
+            lambda: self.address,
+        )

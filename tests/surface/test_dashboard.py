@@ -230,8 +230,8 @@ async def test_a_session_is_known_to_every_replica_and_to_nobody_else(open_gatew
         assert await there.find(session.id[:-2]) is None
         await there.end(session.id)
         assert [await each.find(session.id) for each in (here, there)] == [None, None]
-        code = sign_link("secret")
-        assert [await each.take_link(code, "secret") for each in (here, there)] == [True, False]
+        code = sign_link("secret", "here:1")
+        assert [await each.take_link(code, "secret", "here:1") for each in (here, there)] == [True, False]
 
 
 async def test_the_last_words_of_a_server_are_for_administrators(open_gateway: OpenGateway) -> None:
@@ -290,24 +290,28 @@ async def test_signing_out_ends_the_session(open_gateway: OpenGateway) -> None:
 
 async def test_a_link_opens_the_dashboard_once(open_gateway: OpenGateway) -> None:
     async with open_gateway({"echo": peer("Echo")}) as gateway, visiting(gateway) as visitor:
-        link = f"/ui/sign-in?code={sign_link(TOKEN)}"
-        assert (await visitor.get(link))[0] == 303
+        place = visitor.root.removeprefix("http://")
+        link = f"/ui/sign-in?code={sign_link(TOKEN, place)}"
+        status, page = await visitor.get(link)
+        assert (status, 'content="0;url=/ui"' in page) == (200, True)
         assert "Overview" in (await visitor.get("/ui"))[1]
         visitor.session.cookie_jar.clear()
         assert (await visitor.get(link))[0] == 401
-        assert (await visitor.get(f"/ui/sign-in?code={sign_link('another token')}"))[0] == 401
+        assert (await visitor.get(f"/ui/sign-in?code={sign_link('another token', place)}"))[0] == 401
+        for elsewhere in ("127.0.0.1:1", place.replace("127.0.0.1", "127.0.0.2"), ""):
+            assert (await visitor.get(f"/ui/sign-in?code={sign_link(TOKEN, elsewhere)}"))[0] == 401, elsewhere
 
 
 async def test_a_link_is_good_for_a_minute(open_gateway: OpenGateway) -> None:
     now = 1000.0
     async with open_gateway({}) as gateway:
         sessions = UiSessions(gateway.store, lambda: now)
-        code = sign_link("secret", now)
+        code = sign_link("secret", "here:1", now)
         now += LINK_LIFETIME + 1
-        assert not await sessions.take_link(code, "secret")
+        assert not await sessions.take_link(code, "secret", "here:1")
         now -= 2
-        assert await sessions.take_link(code, "secret")
-        assert not await sessions.take_link(code, "secret")
+        assert await sessions.take_link(code, "secret", "here:1")
+        assert not await sessions.take_link(code, "secret", "here:1")
 
 
 async def test_a_hung_server_slows_no_page(open_gateway: OpenGateway) -> None:
@@ -337,7 +341,9 @@ async def test_a_visitor_who_leaves_does_not_stop_the_dashboard_from_being_loade
 
         def make() -> Dashboard:
             made.append(
-                Dashboard(source, UiSessions(gateway.store), gateway.registry.keys.principal, None, lambda: None)
+                Dashboard(
+                    source, UiSessions(gateway.store), gateway.registry.keys.principal, None, lambda: None, lambda: ""
+                )
             )
             return made[-1]
 

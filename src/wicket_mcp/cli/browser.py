@@ -11,9 +11,9 @@ _GRACE = 2.0  # seconds in which a command that cannot open anything says so
 
 
 def open_browser(url: str, configured: str = "") -> bool:
-    """Whether a browser was started with `url`, which must be a web address."""
+    """Whether a browser was started with `url`: a web address, or a page that we wrote."""
     command = _command(configured)
-    if not command or not url.startswith(("https://", "http://")):
+    if not command or not url.startswith(("https://", "http://", "file:///")):
         return False
     words = [word.replace("%s", url) for word in command] if any("%s" in word for word in command) else [*command, url]
     try:

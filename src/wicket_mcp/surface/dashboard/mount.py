@@ -10,13 +10,14 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib.resources import files
 from typing import Any, Protocol
-from urllib.parse import parse_qsl, quote, unquote
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from wicket_mcp.calls.approve import ALWAYS_MARK, SESSION_MARK
 from wicket_mcp.errors import CallerError, Denied, Unavailable, UnknownName, WicketError
 from wicket_mcp.identity.grants import OAuthError
 from wicket_mcp.identity.pages import find_cookie
 from wicket_mcp.model import LOCAL, JsonObject, Principal
+from wicket_mcp.surface.dashboard.links import LONGEST_CHALLENGE, place_of, prove
 from wicket_mcp.surface.dashboard.pages import Pages
 from wicket_mcp.surface.dashboard.render import load_templates, render
 from wicket_mcp.surface.dashboard.sessions import COOKIE, PERSON, ROOT, UiSession, UiSessions, cookie_of
@@ -61,7 +62,9 @@ class People(Protocol):
 
 
 class Dashboard:
-    """A Mount. `token` is the gateway's own token, None when no token is required."""
+    """A Mount. `token` is the gateway's own token, None when no token is required; `bound` returns the address that we
+    listen at.
+    """
 
     authentication: Authentication = "none"
 
@@ -72,8 +75,10 @@ class Dashboard:
         identify: Identify,
         token: str | None,
         people: Callable[[], People | None],
+        bound: Callable[[], str],
     ) -> None:
         self._people = people
+        self._bound = bound
         self._pages = Pages(source)
         self._source = source
         self._sessions = sessions
@@ -122,8 +127,12 @@ class Dashboard:
             await reply.file(parts[-1])
             return
         code = query.get("code", "") if parts == ["sign-in"] else ""
-        if code and self._token and await self._sessions.take_link(code, self._token):
-            await self._begin(self._token, LOCAL, reply)
+        if parts == ["sign-in"] and (challenge := query.get("challenge", "")[:LONGEST_CHALLENGE]):
+            await reply.text(prove(self._token, challenge, self._place()) if self._token else "")
+            return
+        if code and self._token and await self._sessions.take_link(code, self._token, self._place()):
+            self._source.audit.act(LOCAL.name, "sign in to the dashboard")
+            await reply.enter(self._sessions.begin(self._token))
             return
         session, principal = await self._visitor(headers)
         if session is None or principal is None:
@@ -136,6 +145,10 @@ class Dashboard:
             return
         reply.visitor(session, principal)
         await self._show(parts or ["overview"], query, principal, reply)
+
+    def _place(self) -> str:
+        bound = urlsplit(self._bound())
+        return place_of(bound.hostname or "", bound.port or 80)
 
     async def _show(self, parts: list[str], query: Mapping[str, str], principal: Principal, reply: "_Reply") -> None:
         pages = self._pages
@@ -319,8 +332,15 @@ class _Reply:
             extra.append((b"set-cookie", cookie_of(session, secure=self._secure).encode()))
         await self._answer(303, b"", "text/plain", extra)
 
+    async def text(self, words: str) -> None:
+        await self._answer(200, words.encode(), "text/plain")
+
+    async def enter(self, session: UiSession) -> None:
+        """Lead on from a link by a page: a browser sends our strict cookie only where a page of ours leads."""
+        await self.leave(ROOT, cookie_of(session, secure=self._secure))
+
     async def leave(self, url: str, cookie: str) -> None:
-        """Send the browser to another site: by a page, because the policy lets our forms lead only to us."""
+        """Send the browser on, also to another site: by a page, because the policy lets our forms lead only to us."""
         body = render("leave.html", {"url": url, "page": "leave"}).encode("utf-8", "replace")
         await self._answer(200, body, "text/html; charset=utf-8", [(b"set-cookie", cookie.encode())])
 

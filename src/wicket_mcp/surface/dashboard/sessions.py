@@ -82,9 +82,9 @@ class UiSessions:
         if self._ring is not None:
             await self._note("end", session_id, LIFETIME)
 
-    async def take_link(self, code: str, token: str) -> bool:
-        """Whether `code` was made from `token` recently and is used for the first time in any process."""
-        return is_signed(code, token, self._clock()) and await self._note("link", code, LINK_LIFETIME)
+    async def take_link(self, code: str, token: str, place: str) -> bool:
+        """Whether `code` was made from `token` for `place` recently, and is used for the first time in any process."""
+        return is_signed(code, token, place, self._clock()) and await self._note("link", code, LINK_LIFETIME)
 
     async def _note(self, kind: str, text: str, life: float) -> bool:
         """Record something that happens only once; whether this was the first time."""
