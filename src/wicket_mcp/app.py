@@ -328,7 +328,11 @@ class Gateway(Library):
                 "Authentication failed: the API key is unknown, expired or revoked",
                 hint="Make one with: wicket keys create NAME. WICKET_API_KEY is where it is read from.",
             )
-        return principal
+        return self.place(principal)
+
+    def place(self, principal: Principal) -> Principal:
+        """The principal with the profile that it is bound to; every surface does this where it makes one."""
+        return self.catalogue.now.policy.place(principal)
 
     def _admit(self, principal: Principal, kind: str) -> Awaitable[None] | None:
         """Count a request against the limit of its API key."""

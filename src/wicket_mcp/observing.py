@@ -310,6 +310,7 @@ def source_of(
         keys=gateway.registry.keys,
         grants=lambda: Grants(gateway.store, CredentialHolders(None, gateway.registry.keys), gateway.audit.act),
         credentials=gateway.store.secrets,
+        place=gateway.place,
         needs_token=needs_token,
         address=address,
         under_way=under_way,

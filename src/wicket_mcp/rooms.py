@@ -122,19 +122,8 @@ class Rooms(msgspec.Struct, frozen=True):
         return next((profile for profile in self.config.profiles if profile.name == name), None)
 
     def admit(self, names: tuple[str, ...], principal: Principal, client: str = "") -> Principal:
-        """The principal with its profile applied, for these names: a principal cannot leave the profiles it is
-        restricted to.
-
-        If the address selects no profile, the client's name selects among the remaining ones.
-        """
-        requested = profile_of(names)
-        held = [profile for profile in self.config.profiles if profile.holds(principal)]
-        open_to = held or ([] if requested else self.config.profiles)
-        by_client = next((profile.name for profile in open_to if profile.serves(client)), "")
-        chosen = requested
-        if not held or requested not in {profile.name for profile in held}:
-            chosen = by_client or (held[0].name if held else requested)
-        return replace(principal, profile=chosen) if chosen != principal.profile else principal
+        """The principal with its profile, for these names of dialects and this client (`trust/policy.py`)."""
+        return self.live.library.catalogue.now.policy.place(principal, profile_of(names), client)
 
     async def instructions(self, names: tuple[str, ...] = (), principal: Principal = LOCAL) -> str:
         """The capability index for a principal's clients: fixed for a configuration once every server has been listed,
@@ -236,10 +225,12 @@ def build(config: Config, live: Live) -> Rooms:
 
 
 def _shows_tool(catalogue: Catalogue, principal: Principal, key: str) -> bool:
-    """Whether the principal's profile shows a tool, by its own key. A name with dots may belong to several servers:
-    then it must show the tool of each.
+    """Whether the principal's profile, if it has one, shows a tool, by its own key. A name with dots may belong to
+    several servers: then it must show the tool of each.
     """
     now = catalogue.now
+    if not now.policy.is_restricted(principal):
+        return True
     servers = [server for server in now.servers if key.startswith(f"{server}.")]
     verdicts = [now.policy.shows(principal, server, key[len(server) + 1 :]) for server in servers]
     return bool(verdicts) and all(verdicts)

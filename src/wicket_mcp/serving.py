@@ -134,7 +134,7 @@ async def serve_dashboard(
         source = source_of(gateway, here, lambda: f"http://{http.host}:{http.port}/mcp", [neighbours])
         return Dashboard(source, ui_sessions, app.identify, token, lambda: None, lambda: address_of(listener))
 
-    guard = Guard(replace(http, host=listener.getsockname()[0]), token, gateway.registry.keys)
+    guard = Guard(replace(http, host=listener.getsockname()[0]), token, gateway.registry.keys, place=gateway.place)
     app = App((LazyDashboard(make, gateway.tasks),), guard, gateway.audit.reject)
     server = Server(app)
     with closing(listener):
@@ -267,7 +267,8 @@ class Front:
 
     def _guard(self, config: Config) -> Guard:
         keys, public = self._gateway.registry.keys, config.registry.public
-        return Guard(config.http, self._token, keys, door=self._sign_in.door, public=public)
+        place = self._gateway.place if config.profiles else None
+        return Guard(config.http, self._token, keys, door=self._sign_in.door, public=public, place=place)
 
     def _mounts(self, config: Config) -> tuple[Mount, ...]:
         replicas, protocols = self._replicas, self._protocols

@@ -115,6 +115,10 @@ class Verbs:
         """What `principal` may see of what is already known: no server is asked."""
         return (await self._catalogue.load()).view(principal)
 
+    def is_restricted(self, principal: Principal) -> bool:
+        """Whether `principal` sees only what a profile shows."""
+        return self._catalogue.now.policy.is_restricted(principal)
+
     def shortest_ttl(self, principal: Principal) -> float | None:
         """The shortest time to live of all servers' lists, in seconds; None if no server declares one."""
         listings = self._catalogue.view(principal).listings.values()

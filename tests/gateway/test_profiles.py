@@ -20,7 +20,8 @@ from wicket_mcp.codec import encode
 from wicket_mcp.config.model.profile import ProfileConfig
 from wicket_mcp.dialects.base import ToolCall
 from wicket_mcp.errors import ConfigError, RateLimited, WicketError
-from wicket_mcp.model import LOCAL, JsonObject, Silent
+from wicket_mcp.model import LOCAL, SCOPES, JsonObject, Principal, Silent
+from wicket_mcp.request import tool_call
 from wicket_mcp.store.open import open_store
 
 DIALECTS = ("native", "flat", "lua", "meta", "chain", "broker", "bridge")
@@ -104,9 +105,11 @@ def reading(handle: str) -> list[tuple[str, JsonObject]]:
     ]
 
 
-async def ask_everything(gateway: Gateway, profile: str, server: str = "safe", tool: str = f"{MARK}_1") -> list[str]:
+async def ask_everything(
+    gateway: Gateway, profile: str | Principal, server: str = "safe", tool: str = f"{MARK}_1"
+) -> list[str]:
     """What anybody can get to read of this gateway through a profile, but for what they said themselves."""
-    principal = replace(LOCAL, profile=profile)
+    principal = replace(LOCAL, profile=profile) if isinstance(profile, str) else profile
     heard = [await gateway._rooms.instructions((), principal)]  # pyright: ignore[reportPrivateUsage]
     for dialect in DIALECTS:
         menu = gateway.protocol(dialect).menu
@@ -343,6 +346,53 @@ async def test_who_is_held_to_a_profile_sees_no_other(open_gateway: OpenGateway)
             assert gateway.protocol(*names).served.admit(agent, "").profile == "work"
         assert gateway.protocol("profile:other").served.admit(LOCAL, "").profile == "other"
         assert gateway.protocol().served.admit(LOCAL, "").profile == ""
+
+
+async def test_who_is_bound_to_a_profile_and_came_without_one_sees_nothing(
+    open_gateway: OpenGateway, tmp_path: Path
+) -> None:
+    """W2: a surface that forgets to apply profiles shows nothing, and not everything."""
+    profiles = {"work": {"servers": ["safe"], "keys": ["agent"]}, "team": {"servers": ["safe"], "groups": ["staff"]}}
+    async with open_gateway({"safe": marked(tmp_path)}, profiles=profiles) as gateway:
+        agent = Principal("agent", SCOPES)
+        assert any("Open the xyzzy safe" in said for said in await ask_everything(gateway, gateway.place(agent)))
+        for forgotten in (agent, Principal("ann", SCOPES, groups=frozenset({"staff"}))):
+            for said in await ask_everything(gateway, forgotten):
+                assert "Open the xyzzy" not in said
+                assert f'"{MARK}"' not in said
+                assert "xyzzy_0" not in said
+            assert gateway.catalogue.view(forgotten).servers == {}
+            with pytest.raises(WicketError, match="No resource"):
+                await gateway.verbs.read_resource(f"wicket://safe/{MARK}://1", Silent(forgotten))
+            with pytest.raises(WicketError, match="No prompt"):
+                await gateway.verbs.get_prompt(f"safe/{MARK}_prompt", None, Silent(forgotten))
+
+
+async def test_a_profile_shows_nothing_that_its_servers_options_exclude(open_gateway: OpenGateway) -> None:
+    """Mutant at trust/policy.py: a profile narrows what a server's own options leave, and adds nothing to it."""
+    servers = {"git": {**replay("git"), "denied_tools": ["git_log"]}}
+    profiles = {"work": {"servers": ["git"]}, "few": {"tools": ["git.git_l*", "git.git_status"]}}
+    async with open_gateway(servers, profiles=profiles) as gateway:
+        await gateway.catalogue.complete()
+        for profile in profiles:
+            for scopes in (SCOPES, frozenset({"invoke"})):
+                principal = Principal("ann", scopes, profile=profile)
+                assert "git.git_log" not in [tool.key for tool in gateway.catalogue.view(principal).tools]
+                with pytest.raises(WicketError, match="git_log"):
+                    await gateway.verbs.call(tool_call("git.git_log", {}, Silent(principal)))
+            view = gateway.catalogue.view(Principal("ann", SCOPES, profile=profile))
+            assert "git.git_status" in [tool.key for tool in view.tools]
+
+
+async def test_who_is_bound_to_a_profile_administers_nothing(open_gateway: OpenGateway) -> None:
+    """W2: an administrator sees the calls, questions and accounts of every server."""
+    profiles = {"work": {"servers": ["git"], "keys": ["agent"]}, "other": {"servers": ["git"]}}
+    async with open_gateway({"git": replay("git")}, profiles=profiles) as gateway:
+        assert gateway.place(Principal("agent", SCOPES)).scopes == SCOPES - {"admin"}
+        assert gateway.place(Principal("agent", frozenset({"admin"}))).scopes == SCOPES - {"admin"}
+        assert gateway.place(Principal("agent", frozenset({"discover"}))).scopes == {"discover"}
+        at_other = gateway.protocol("profile:other").served.admit(Principal("ann", SCOPES), "")
+        assert (at_other.profile, at_other.scopes) == ("other", SCOPES)  # chose it, and may choose another
 
 
 @pytest.mark.parametrize(

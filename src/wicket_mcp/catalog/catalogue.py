@@ -129,7 +129,7 @@ class Catalogue:
             await self.reconsider()
             snapshot = self.now
         names = self.servers if servers is None else [name for name in servers if name in self.servers]
-        if principal is not None and principal.profile:
+        if principal is not None and snapshot.policy.is_restricted(principal):
             names = [name for name in names if snapshot.policy.shows(principal, name)]
         unseen = [name for name in names if name not in snapshot.listings]
         starting = self._running if patience is None else ()

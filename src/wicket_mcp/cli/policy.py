@@ -134,13 +134,12 @@ async def _caller(library: "Library", name: str, profile: str) -> "Principal":
     from wicket_mcp.model import LOCAL, Principal
     from wicket_mcp.spelling import nearest
 
-    profiles = {config.name: config for config in library.config.profiles}
+    profiles = library.catalogue.now.policy.profiles
     if profile and profile not in profiles:
         raise UnknownName("profile", profile, nearest(profile, profiles))
     keys = [key for key in await library.store.keys() if key.name == name and key.revoked_at is None]
     caller = Principal(name, keys[-1].scopes if keys else LOCAL.scopes)
-    bound = [config.name for config in profiles.values() if config.holds(caller)]
-    return replace(caller, profile=profile if profile in bound or not bound else bound[0])
+    return library.catalogue.now.policy.place(caller, profile)
 
 
 async def _find(library: "Library", name: str, caller: "Principal") -> "tuple[Tool, str]":

@@ -193,6 +193,7 @@ class Menu:
         self.vendor_keys = vendor_keys
         """Whether our own tools get extra marks for clients that read more than the protocol."""
         self.name = "+".join(dialect.name for dialect in dialects)
+        self._harmless = tuple(dialect for dialect in dialects if dialect.name not in _MANAGING)
         self._naming = [dialect for dialect in dialects if isinstance(dialect, NamesTools)]
         tables = [dialect for dialect in reversed(dialects) if isinstance(dialect, Table)]
         self._needs = {name: row.needs for table in tables for name, row in table.rows.items()}
@@ -200,11 +201,11 @@ class Menu:
         self.names_tools = bool(self._naming)
         """Whether some of its names stand directly for upstream tools."""
 
-    def _open_to(self, principal: Principal) -> tuple[Dialect, ...]:
+    def _open_to(self, verbs: Verbs, principal: Principal) -> tuple[Dialect, ...]:
         """The dialects that a principal may use: with a profile, none that manages servers."""
-        if not principal.profile:
+        if self._harmless == self.dialects or not verbs.is_restricted(principal):
             return self.dialects
-        return tuple(dialect for dialect in self.dialects if dialect.name not in _MANAGING)
+        return self._harmless
 
     @property
     def fixed(self) -> bool:
@@ -213,7 +214,7 @@ class Menu:
     async def list(self, verbs: Verbs, principal: Principal = LOCAL) -> list[JsonObject]:
         by_name: dict[str, JsonObject] = {}
         owner: dict[str, str] = {}
-        for dialect in self._open_to(principal):
+        for dialect in self._open_to(verbs, principal):
             for tool in await dialect.list(verbs, principal):
                 if tool["name"] in by_name:
                     raise ConfigError(
@@ -226,7 +227,7 @@ class Menu:
 
     async def list_own(self, verbs: Verbs, principal: Principal) -> Sequence[JsonObject]:
         """The tools of the dialects whose list never changes."""
-        fixed = [dialect for dialect in self._open_to(principal) if dialect.fixed]
+        fixed = [dialect for dialect in self._open_to(verbs, principal) if dialect.fixed]
         return [tool for dialect in fixed for tool in await dialect.list(verbs, principal)]
 
     def size_of(self, tools: Sequence[JsonObject]) -> int:
@@ -251,7 +252,7 @@ class Menu:
     async def _call(self, verbs: Verbs, name: str, call: ToolCall) -> JsonObject:
         unknown: UnknownName | None = None
         denied: Denied | None = None
-        for dialect in self._open_to(call.caller.principal):
+        for dialect in self._open_to(verbs, call.caller.principal):
             try:
                 if (result := await dialect.call(verbs, name, call)) is not None:
                     return result
@@ -295,7 +296,7 @@ class Menu:
 
     async def find(self, verbs: Verbs, name: str, principal: Principal) -> Named | None:
         """The upstream tool that a name on this menu stands for directly."""
-        allowed = self._open_to(principal)
+        allowed = self._open_to(verbs, principal)
         for dialect in self._naming:
             if dialect not in allowed:
                 continue

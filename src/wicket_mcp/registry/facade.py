@@ -144,7 +144,7 @@ class RegistryFacade:
         names = index.filter(category, tags) if category or tags else None
         matches = await asyncio.to_thread(index.search, query, names)
         await self.onboarding.took(principal, "first_discovery")
-        return await self._describe(index, [match.record for match in matches[:limit]]), len(matches)
+        return await self._describe(index, [match.record for match in matches[:limit]], principal), len(matches)
 
     async def advise(
         self, query: str, context: str, limit: int, principal: Principal
@@ -155,7 +155,7 @@ class RegistryFacade:
         scores = await self._scores(index)
         advice = await asyncio.to_thread(advise, index, query, context, limit, scores)
         await self.onboarding.took(principal, "first_discovery")
-        known = await self._describe(index, [known_server.record for known_server in advice.recommendations])
+        known = await self._describe(index, [known_server.record for known_server in advice.recommendations], principal)
         if self.advisor is None or len(known) < 2:
             return advice, known
         about = {known_server.id: server_json.long_description(known_server.record.body) for known_server in known}
@@ -179,20 +179,23 @@ class RegistryFacade:
         absent.sort(key=lambda record: (-calls.get(record.name, 0), _place(record), record.name))
         return [index.ids[record.name] for record in absent[:limit]]
 
-    async def describe(self, record: StoredRecord) -> RatedRecord | None:
-        """The measurements of a record; None if it is not the latest version."""
+    async def describe(self, record: StoredRecord, principal: Principal) -> RatedRecord | None:
+        """The measurements of a record, of servers that `principal` may see; None if it is not the latest version."""
         index = await self.registry.index()
         if record.name not in index.records:
             return None
-        (known,) = await self._describe(index, [record])
+        (known,) = await self._describe(index, [record], principal)
         return known
 
-    async def _describe(self, index: RecordIndex, records: list[StoredRecord]) -> list[RatedRecord]:
+    async def _describe(
+        self, index: RecordIndex, records: list[StoredRecord], principal: Principal
+    ) -> list[RatedRecord]:
+        shows = self._catalogue.now.policy.shows
         linked = self.links(index)
         calls = await self.store.call_counts(self._clock() - USAGE_WINDOW)
         known: list[RatedRecord] = []
         for record in records:
-            servers = (record.name, *linked[record.name])
+            servers = (record.name, *(name for name in linked[record.name] if shows(principal, name)))
             scores = [score for server in servers if (score := await self.health.score(server)) is not None]
             usage = sum(calls.get(server, 0) for server in servers)
             known.append(RatedRecord(index.ids[record.name], record, max(scores, default=None), usage))

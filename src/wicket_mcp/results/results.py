@@ -181,8 +181,6 @@ class Results:
 
     def _is_shown(self, stored: StoredResult, principal: Principal) -> bool:
         """Whether the principal's profile shows the tool that gave the result, or the answer was given in it."""
-        if not principal.profile:
-            return True
         is_own = stored.tool.startswith(f"{OWN}.") and stored.tool.endswith(f"{_IN}{principal.profile}")
         return is_own or self._shows(principal, stored.tool)
 

@@ -6,6 +6,7 @@ health checks and Prometheus name no other, and only names can be rebound. Looks
 """
 
 import hmac
+from collections.abc import Callable
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Literal, Protocol
@@ -42,7 +43,8 @@ class KeyRing(Protocol):
 class Guard:
     """The rules for one listening address. `token` None means that no token is required (loopback only).
 
-    `keys` recognises API keys and `door` access tokens; `public` lets everyone read the registry.
+    `keys` recognises API keys and `door` access tokens; `public` lets everyone read the registry; `place` gives a
+    principal the profile that it is bound to.
     """
 
     def __init__(
@@ -53,7 +55,9 @@ class Guard:
         *,
         door: FrontDoor | None = None,
         public: bool = False,
+        place: Callable[[Principal], Principal] | None = None,
     ) -> None:
+        self._place = place
         self._token = token.encode() if token else None
         self._keys = keys
         self._public = public
@@ -77,13 +81,16 @@ class Guard:
         """Like `admit`, but also checks API keys: the holder of a key is always the key's principal."""
         host, sent, known = headers.find(b"host"), headers.find(b"authorization"), self._owner
         if not host or not sent or headers.repeated or b"origin" in headers:
-            return await self._identify(headers, authentication, client)
+            return self._admit_to_profile(await self._identify(headers, authentication, client))
         if known is not None and host == known[0] and hmac.compare_digest(sent, known[1]):
-            return LOCAL
+            return LOCAL if self._place is None else self._place(LOCAL)
         principal = await self._identify(headers, authentication, client)
         if principal is LOCAL and authentication not in _TOKENLESS and self._token is not None:
             self._owner = host, sent
-        return principal
+        return self._admit_to_profile(principal)
+
+    def _admit_to_profile(self, principal: Principal | Rejected) -> Principal | Rejected:
+        return principal if self._place is None or isinstance(principal, Rejected) else self._place(principal)
 
     async def _identify(
         self, headers: RequestHeaders, authentication: Authentication, client: str

@@ -123,7 +123,7 @@ class Rest:
     async def _one(self, request: RestRequest, name: str, version: str) -> JsonObject:
         await self._facade.keys.admit(request.principal, "discover", "discovery")
         record = await self._facade.registry.version(name, version, deleted=_with_deleted(request.query))
-        return response(record, await self._facade.describe(record))
+        return response(record, await self._facade.describe(record, request.principal))
 
     async def _delete(self, request: RestRequest, name: str, version: str) -> JsonObject:
         await self._facade.keys.admit(request.principal, "register", "registration")

@@ -8,10 +8,12 @@ from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 
+from msgspec.structs import replace
+
 from wicket_mcp.config.model.config import ProfileConfig, ServerConfig
 from wicket_mcp.errors import AmbiguousName, Denied, UnknownName
 from wicket_mcp.extensions import is_for_apps_only
-from wicket_mcp.model import LOCAL, Listing, Principal, Tool
+from wicket_mcp.model import LOCAL, SCOPES, Listing, Principal, Tool
 
 
 class Policy:
@@ -19,15 +21,44 @@ class Policy:
 
     def __init__(self, servers: Iterable[ServerConfig], profiles: Iterable[ProfileConfig] = ()) -> None:
         self.profiles = {profile.name: profile for profile in profiles}
+        self._bound_keys = frozenset(key for profile in self.profiles.values() for key in profile.keys)
+        self._bound_groups = frozenset(group for profile in self.profiles.values() for group in profile.groups)
         self._profiled: dict[tuple[str, bool], Visibility] = {}
         self._servers = {server.name: server for server in servers if server.enabled}
         everything = all("*" in server.allowed_tools and not server.denied_tools for server in self._servers.values())
         self._listed = Visibility(self.offers, self.permits, unrestricted=everything)
         self._unlisted = Visibility(self.offers, self.permits, unrestricted=everything, listed=self._listed)
 
+    def place(self, principal: Principal, requested: str = "", client: str = "") -> Principal:
+        """The principal with its profile: `requested` by the address, unless it is bound to others.
+
+        If the address requests none, the client's name selects among the remaining ones. Who is bound to profiles
+        administers nothing: that is a right over every server.
+        """
+        if not self.profiles:
+            return principal
+        held = [profile.name for profile in self.profiles.values() if profile.holds(principal)]
+        open_to = held or ([] if requested else list(self.profiles))
+        chosen = requested
+        if not held or requested not in held:
+            by_client = next((name for name in open_to if self.profiles[name].serves(client)), "")
+            chosen = by_client or (held[0] if held else requested)
+        if held and "admin" in principal.scopes and principal is not LOCAL:
+            return replace(principal, profile=chosen, scopes=SCOPES - {"admin"})
+        return replace(principal, profile=chosen) if chosen != principal.profile else principal
+
+    def is_restricted(self, principal: Principal) -> bool:
+        """Whether `principal` sees only what a profile shows. If it is bound to profiles and has none, it sees nothing:
+        then somebody forgot to `place` it.
+        """
+        return bool(principal.profile) or self._is_bound(principal)
+
+    def _is_bound(self, principal: Principal) -> bool:
+        return principal.name in self._bound_keys or not self._bound_groups.isdisjoint(principal.groups)
+
     def visibility(self, principal: Principal) -> "Visibility":
         """What `principal` may see: the same object for all principals that may see the same."""
-        if principal.profile:
+        if self.is_restricted(principal):
             return self._by_profile(principal.profile, principal.may("discover"))
         return self._listed if principal.may("discover") else self._unlisted
 
@@ -46,7 +77,7 @@ class Policy:
 
     def shows(self, principal: Principal, server: str, tool: str = "") -> bool:
         """Whether the principal's profile has a server, or a tool of it."""
-        if not principal.profile:
+        if not self.is_restricted(principal):
             return True
         profile = self.profiles.get(principal.profile)
         if profile is None:

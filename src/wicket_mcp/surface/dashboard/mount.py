@@ -6,20 +6,20 @@ the session's anti-CSRF token. The guard has already checked Host and Origin; he
 
 import asyncio
 import hmac
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib.resources import files
 from typing import Any, Protocol
-from urllib.parse import parse_qsl, quote, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
-from wicket_mcp.calls.approve import ALWAYS_MARK, SESSION_MARK
 from wicket_mcp.errors import CallerError, Denied, Unavailable, UnknownName, WicketError
 from wicket_mcp.identity.grants import OAuthError
 from wicket_mcp.identity.pages import find_cookie
 from wicket_mcp.model import LOCAL, JsonObject, Principal
+from wicket_mcp.surface.dashboard.actions import ACTIONS, Actions
 from wicket_mcp.surface.dashboard.links import LONGEST_CHALLENGE, place_of, prove
 from wicket_mcp.surface.dashboard.pages import Pages
 from wicket_mcp.surface.dashboard.render import load_templates, render
+from wicket_mcp.surface.dashboard.routes import ROUTES, find_route
 from wicket_mcp.surface.dashboard.sessions import COOKIE, PERSON, ROOT, UiSession, UiSessions, cookie_of
 from wicket_mcp.surface.dashboard.source import Source
 from wicket_mcp.surface.guard import Authentication
@@ -44,7 +44,6 @@ _STATIC = {
     "app.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }
-_FOR_ADMINISTRATORS = frozenset({"approvals", "settings"})
 
 Identify = Callable[[str], Awaitable[Principal | None]]
 """The principal of this token; None if the token is unknown."""
@@ -80,6 +79,7 @@ class Dashboard:
         self._people = people
         self._bound = bound
         self._pages = Pages(source)
+        self._actions = Actions(source, self._pages)
         self._source = source
         self._sessions = sessions
         self._identify = identify
@@ -104,7 +104,7 @@ class Dashboard:
             query = _parse_fields(scope.get("query_string", b"").decode("latin-1"), 50)
             if scope["method"] == "POST":
                 form = await _read_form(receive, headers)
-                await self._post(parts, query, form, headers, reply)
+                await self._post(parts, form, headers, reply)
             elif scope["method"] in ("GET", "HEAD"):
                 await self._get(parts, query, headers, reply)
             else:
@@ -151,41 +151,16 @@ class Dashboard:
         return place_of(bound.hostname or "", bound.port or 80)
 
     async def _show(self, parts: list[str], query: Mapping[str, str], principal: Principal, reply: "_Reply") -> None:
-        pages = self._pages
-        name, tail = parts[0], parts[1:]
-        whole: dict[str, Callable[[Principal, Mapping[str, str]], Awaitable[JsonObject]]] = {
-            "overview": pages.overview,
-            "servers": pages.servers,
-            "search": pages.search,
-            "tools": pages.tools,
-            "activity": pages.activity,
-            "tokens": pages.tokens,
-            "approvals": pages.approvals,
-            "access": pages.access,
-            "settings": pages.settings,
-        }
-        if name in _FOR_ADMINISTRATORS and not principal.may("admin"):
-            raise Denied("This page is for administrators.", hint="Sign in with a key that has the scope 'admin'.")
-        if name == "servers" and len(tail) == 1:
-            await reply.page(200, "server", await pages.server(principal, query, tail[0]))
-        elif name == "tools" and len(tail) == 1:
-            await reply.page(200, "tool", await pages.tool(principal, query, tail[0]))
-        elif name in whole and not tail:
-            fragment = "_live" if query.get("live") == "1" and name in ("activity", "overview") else ""
-            await reply.page(200, name + fragment, {**await whole[name](principal, query), "asked": query})
-        else:
-            raise UnknownName("page", "/".join(parts)[:100])
+        page, names = find_route(ROUTES, parts)
+        page.check(principal)
+        live = query.get("live") == "1" and page.address in ("activity", "overview")
+        template = page.address.removesuffix("s/*") if names else page.address
+        values = await page.show(self._pages, principal, query, *names)
+        await reply.page(200, f"{template}_live" if live else template, {**values, "asked": query})
 
     # Changing
 
-    async def _post(
-        self,
-        parts: list[str],
-        query: Mapping[str, str],
-        form: Mapping[str, str],
-        headers: RequestHeaders,
-        reply: "_Reply",
-    ) -> None:
+    async def _post(self, parts: list[str], form: Mapping[str, str], headers: RequestHeaders, reply: "_Reply") -> None:
         if not _is_same_origin(headers):
             raise Denied("This form was sent from another site.", hint="Open the dashboard and send it from there.")
         if parts == ["sign-in"] and "provider" in form:
@@ -201,68 +176,17 @@ class Dashboard:
         if not hmac.compare_digest(form.get("csrf", "").encode(), session.csrf.encode()):
             raise Denied("This form is too old, or not ours.", hint="Load the page again.")
         reply.visitor(session, principal)
-        match parts:
-            case ["sign-out"]:
-                await self._sessions.end(session.id)
-                await reply.move(f"{ROOT}/sign-in", forget=True)
-            case ["tools", key, "call"]:
-                await reply.page(200, "tool", await self._pages.call(principal, form, key))
-            case ["servers", name, ("start" | "stop") as act]:
-                if not principal.may("admin"):
-                    raise Denied("Only administrators start and stop servers.")
-                server = (await self._source.verbs().current_view(principal)).server(name).name
-                await (self._source.start(server) if act == "start" else self._source.stop(server, principal))
-                self._source.audit.act_on(principal.name, f"{act} server", server)
-                await reply.move(f"{ROOT}/servers/{quote(server, safe='')}")
-            case ["servers", name, ("enable" | "disable") as act]:
-                if not principal.may("admin"):
-                    raise Denied("Only administrators enable and disable servers.")
-                await self._source.enable(name, act == "enable")
-                self._source.audit.act_on(principal.name, f"{act} server", name)
-                await reply.move(f"{ROOT}/servers")
-            case ["servers", name, "sign-in"]:
-                server = (await self._source.verbs().current_view(principal)).server(name).name
-                link = await self._source.sign_in(server, principal)
-                await reply.page(200, "server", {**await self._pages.server(principal, query, server), "link": link})
-            case ["servers", name, "keys"]:
-                await reply.move(f"{ROOT}/servers/{quote(await self._pages.give_keys(principal, form, name), safe='')}")
-            case ["approvals", approval, ("once" | "session" | "always") as act]:
-                if not principal.may("admin"):
-                    raise Denied("Only administrators approve calls.")
-                mark = {"once": "", "session": SESSION_MARK, "always": ALWAYS_MARK}[act]
-                call = await self._source.approvals.approve(approval, f"{principal.name}{mark}", time.time())
-                if call is None:
-                    raise UnknownName("open question", approval[:40])
-                detail = f"{call.server}.{call.tool} {approval}"
-                self._source.audit.act(principal.name, f"approve call{mark}", detail, server=call.server)
-                await reply.move(f"{ROOT}/approvals")
-            case ["approvals", number, "revoke"]:
-                if not principal.may("admin"):
-                    raise Denied("Only administrators revoke approvals.")
-                if (revoked := await self._source.always().revoke(number)) is None:
-                    raise UnknownName("standing approval", number[:40])
-                detail = f"{revoked.server}.{revoked.tool} {number}"
-                self._source.audit.act(principal.name, "revoke always", detail, server=revoked.server)
-                await reply.move(f"{ROOT}/approvals")
-            case ["approvals", "held"]:
-                if not principal.may("admin"):
-                    raise Denied("Only administrators approve what servers say.")
-                await self._pages.accept(principal, form)
-                await reply.move(f"{ROOT}/approvals")
-            case ["access", "keys", name, "revoke"]:
-                if not principal.may("admin"):
-                    raise Denied("Only administrators revoke keys.")
-                await self._source.keys.revoke(name)
-                self._source.audit.act(principal.name, "revoke key", name)
-                await reply.move(f"{ROOT}/access")
-            case ["access", "grants", grant, "revoke"]:
-                held = {entry.id for entry in await self._source.grants().list() if entry.principal == principal.name}
-                if not principal.may("admin") and grant not in held:
-                    raise Denied("Only administrators revoke what others have allowed.")
-                await self._source.grants().revoke(grant, by=principal.name)
-                await reply.move(f"{ROOT}/access")
-            case _:
-                raise UnknownName("page", "/".join(parts)[:100])
+        if parts == ["sign-out"]:
+            await self._sessions.end(session.id)
+            await reply.move(f"{ROOT}/sign-in", forget=True)
+            return
+        action, names = find_route(ACTIONS, parts)
+        action.check(principal)
+        outcome = await action.act(self._actions, principal, form, *names)
+        if isinstance(outcome, str):
+            await reply.move(f"{ROOT}/{outcome}")
+        else:
+            await reply.page(200, *outcome)
 
     async def _sign_in(self, token: str, reply: "_Reply") -> None:
         principal = await self._identify(token) if token or self._token is None else None
@@ -299,7 +223,8 @@ class Dashboard:
         if not session.token.startswith(PERSON):
             return session, await self._identify(session.token)
         people = self._people()
-        return session, None if people is None else await people.person(session.token.removeprefix(PERSON))
+        person = None if people is None else await people.person(session.token.removeprefix(PERSON))
+        return session, None if person is None else self._source.place(person)
 
 
 class _Reply:

@@ -31,6 +31,8 @@ class Source:
     keys: Keys
     grants: Callable[[], Grants]
     """The access that OAuth clients were granted."""
+    place: Callable[[Principal], Principal]
+    """A principal with the profile that it is bound to (`trust/policy.py`)."""
     needs_token: bool
     address: Callable[[], str]
     """Where MCP is served."""
