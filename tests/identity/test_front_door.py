@@ -193,6 +193,24 @@ async def test_a_renewed_token_is_the_same_person(open_gateway: OpenGateway) -> 
         assert (await client.post(call("echo.echo", message="x"), session, token=somebody_else))[0] == 404
 
 
+async def test_people_who_use_one_client_are_as_many_people(open_gateway: OpenGateway) -> None:
+    """Every access token after RFC 9068 names its client, too."""
+    async with IdentityProvider() as provider, served(open_gateway, provider) as (client, gateway):
+        for sub in ("ann", "bob", None):
+            token = provider.token(aud=AUDIENCE, sub=sub, client_id="desktop")
+            assert (await knock(client, token))[0] == 200
+            acts = await gateway.store.find_calls(
+                AuditQuery(principal=person_name(provider.issuer, sub or "client:desktop"))
+            )
+            assert len(acts) == 1, sub
+        _, headers, _ = await client.post(INITIALIZE, token=provider.token(aud=AUDIENCE, client_id="desktop"))
+        session = {"Mcp-Session-Id": headers["Mcp-Session-Id"]}
+        others = {"bob": 404, "ann": 200}
+        for sub, expected in others.items():
+            token = provider.token(aud=AUDIENCE, sub=sub, client_id="desktop")
+            assert (await client.post(call("echo.echo", message="x"), session, token=token))[0] == expected
+
+
 async def test_two_issuers_with_one_subject_are_two_people(open_gateway: OpenGateway) -> None:
     async with IdentityProvider() as one, IdentityProvider() as other:
         async with served(open_gateway, one, other) as (client, _):
@@ -244,6 +262,8 @@ BAD: dict[str, Callable[[IdentityProvider], str]] = {
     "an end that is text": lambda p: p.token(aud=AUDIENCE, exp="never"),
     "an end beyond all time": lambda p: p.token(aud=AUDIENCE, exp=1e300),
     "no subject": lambda p: p.token(aud=AUDIENCE, sub=None),
+    "a subject that is a number": lambda p: p.token(aud=AUDIENCE, sub=5),
+    "a subject that is a list": lambda p: p.token(aud=AUDIENCE, sub=["ann"]),
     "an empty subject": lambda p: p.token(aud=AUDIENCE, sub=""),
     "alg none": unsigned,
     "alg HS256 with the public key": signed_with_the_public_key,
