@@ -1,7 +1,6 @@
 """Shared fixtures: gateways over real child processes, in a state folder of their own."""
 
 import os
-import shutil
 import sys
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import needs
 from wicket_mcp import Gateway
 from wicket_mcp.codec import decode
 from wicket_mcp.model import Tool
@@ -74,13 +74,17 @@ def pytest_runtest_makereport(
     return report
 
 
-@pytest.fixture(autouse=True)
-def needs_node(request: pytest.FixtureRequest) -> None:
-    """Tests marked `node` need `scripts/node` to have run."""
-    if request.node.get_closest_marker("node") is None or NODE_SERVERS.exists():
-        return
-    reason = f"npm servers are not installed: run scripts/node ({'node found' if shutil.which('node') else 'no node'})"
-    pytest.skip(reason)
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Tests marked `node` need `scripts/node` to have run. Told here, before any fixture starts such a server."""
+    if item.get_closest_marker("node") is not None and not NODE_SERVERS.exists():
+        pytest.skip(needs.NPM_SERVERS)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    skipped: list[pytest.TestReport] = terminalreporter.stats.get("skipped", [])
+    if missing := needs.told(str(report.longrepr[2]) for report in skipped if isinstance(report.longrepr, tuple)):
+        terminalreporter.write_line(missing)
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,7 @@ from zipfile import ZipFile
 
 import pytest
 
+from tests import needs
 from tests.cli.shell import Shell
 from tests.conftest import peer
 from tests.gateway.serving import toml_of
@@ -213,7 +214,7 @@ def test_a_package_is_looked_up_where_its_user_says_and_not_the_folder(
 ) -> None:
     found = shutil.which(tool, path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     if found is None:
-        pytest.skip(f"needs {tool}")
+        pytest.skip(needs.NPM if tool == "npm" else needs.UV)
     (tmp_path / "bin").mkdir()
     if tool == "uv":
         (tmp_path / "bin" / "uv").symlink_to(found)

@@ -10,6 +10,7 @@ from zipfile import ZipFile
 
 import pytest
 
+from tests import needs
 from tests.cli.shell import Shell
 from tests.conftest import peer
 from tests.peers.package_registry import npm_archive, package_registry
@@ -239,7 +240,7 @@ def test_a_package_whose_files_changed_under_its_version_does_not_start(shell: S
     assert (away.code, "n: @a/b@1.2.3 could not be pinned: no version could be found" in away.err) == (1, True)
 
 
-@pytest.mark.skipif(shutil.which("npm") is None, reason="needs npm")
+@pytest.mark.skipif(shutil.which("npm") is None, reason=needs.NPM)
 @pytest.mark.promise("T19", "A package whose archive changed without a new version does not start.")
 def test_t19_the_archive_itself_is_compared_whatever_its_registry_says_of_it(shell: Shell, tmp_path: Path) -> None:
     """The real npm before a registry of ours; a stand-in for `npx`, which starts a server."""
@@ -369,7 +370,7 @@ def test_the_wheel_itself_is_compared_before_a_start(tool: str, shell: Shell, wh
     uv = shutil.which("uv", path=str(Path(sys.executable).parent)) or shutil.which("uv")
     if tool == "uv":
         if uv is None:
-            pytest.skip("needs uv")
+            pytest.skip(needs.UV)
         (tmp_path / "bin" / "uv").symlink_to(uv)
     wheel = wheels / "tiny_mcp-1.1-py3-none-any.whl"
     shell.write(".config/wicket/wicket.toml", '[servers.p]\ncommand = "uvx"\nargs = ["tiny-mcp"]\n')

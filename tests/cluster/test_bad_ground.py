@@ -11,6 +11,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from tests import needs
 from tests.cluster.house import replicas
 from tests.cluster.test_ownership import call, pid
 from tests.cluster.test_replicas import HELLO, Legacy, readiness
@@ -21,7 +22,7 @@ from tests.peers.postgres import Postgres
 async def test_clocks_that_are_five_minutes_apart_part_nobody_and_are_named(postgres: Postgres, tmp_path: Path) -> None:
     library = next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None)
     if library is None:
-        pytest.skip("faketime is not installed: run scripts/system")
+        pytest.skip(needs.FAKETIME)
     servers = {"x": peer("Echo")}
     async with replicas(tmp_path, postgres.database(), servers, count=2) as house, aiohttp.ClientSession() as http:
         right, wrong = house.replicas
@@ -44,12 +45,12 @@ async def test_clocks_that_are_five_minutes_apart_part_nobody_and_are_named(post
 def small_disk(size: str) -> Generator[Path]:
     """A folder on a disk of its own."""
     if os.geteuid() != 0:
-        pytest.skip("A small disk needs root")
+        pytest.skip(needs.MOUNTS)
     folder = Path(tempfile.mkdtemp(prefix="wicket-disk-"))
     mount = ("mount", "-t", "tmpfs", "-o", f"size={size},mode=755", "tmpfs", str(folder))
     if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
         folder.rmdir()
-        pytest.skip("A small disk cannot be mounted here")
+        pytest.skip(needs.MOUNTS)
     try:
         yield folder
     finally:

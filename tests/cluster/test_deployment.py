@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tests import needs
 from tests.conftest import ROOT
-from tests.peers.haproxy import MISSING
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.telemetry.metrics import FAMILIES
 
@@ -160,7 +160,7 @@ def test_replicas_scale_by_a_metric_that_is_served() -> None:
 def test_haproxy_takes_its_configuration(tmp_path: Path) -> None:
     program = shutil.which("haproxy") or shutil.which("haproxy", path=f"/usr/sbin{os.pathsep}/sbin")
     if program is None:
-        pytest.skip(MISSING)
+        pytest.skip(needs.HAPROXY)
     done = subprocess.run(
         [program, "-c", "-f", str(ROOT / "deploy" / "haproxy.cfg")],
         capture_output=True,

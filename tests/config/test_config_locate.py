@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests import needs
 
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.config.read import locate
@@ -73,7 +74,7 @@ def test_no_configuration_at_all_says_what_to_do(home: Path) -> None:
     assert "--config" in caught.value.hint
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the folders of Linux")
+@pytest.mark.skipif(sys.platform != "linux", reason=needs.LINUX)
 @pytest.mark.parametrize(
     ("environ", "config", "state"),
     [

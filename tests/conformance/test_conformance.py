@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 import pytest
 
+from tests import needs
 from tests.conformance import auth, auth_direct
 from tests.conformance.client import command, scenarios
 from tests.conformance.differences import Difference, compare, known, told
@@ -86,8 +87,7 @@ def suite() -> None:
     """Needs the suite from npm and a Node that runs it."""
     if installed():
         return
-    reason = "the conformance suite is not installed: run scripts/node"
-    pytest.skip(reason)
+    pytest.skip(needs.NPM_SERVERS)
 
 
 @pytest.mark.node

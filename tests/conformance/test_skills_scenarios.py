@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+from tests import needs
 from tests.conformance.extension_scenarios import SKILLS, SKILLS_CLIENT
 from tests.conformance.suite import installed, measure_client, measure_server
 from tests.conformance.targets import wicket
@@ -13,7 +14,7 @@ from tests.gateway.extensions_document import shows
 pytestmark = [
     pytest.mark.node,
     pytest.mark.timeout(300),
-    pytest.mark.skipif(not installed(), reason="the conformance suite is not installed: scripts/node"),
+    pytest.mark.skipif(not installed(), reason=needs.NPM_SERVERS),
 ]
 
 

@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+from tests import needs
 from tests.conformance.extension_scenarios import TASKS
 from tests.conformance.suite import installed, measure_server
 from tests.conformance.targets import wicket
@@ -14,7 +15,7 @@ from tests.gateway.extensions_document import shows
 @shows("tasks", "the conformance suite's ten scenarios", clients="modern", servers="modern with tasks")
 @pytest.mark.node
 @pytest.mark.timeout(300)
-@pytest.mark.skipif(not installed(), reason="the conformance suite is not installed: scripts/node")
+@pytest.mark.skipif(not installed(), reason=needs.NPM_SERVERS)
 async def test_wicket_passes_the_scenarios_of_tasks_as_the_server_behind_it_does() -> None:
     async with serving([sys.executable, "-m", "tests.conformance.task_server", "--http", "0"]) as server:
         direct = await measure_server(server, "2026-07-28", TASKS)

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests import needs
 from tests.conftest import ROOT, peer
 from tests.daemon.conftest import Machine, call
 from tests.gateway.serving import META, Command
@@ -336,7 +337,7 @@ print(said)
 """
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+@pytest.mark.skipif(os.geteuid() != 0, reason=needs.OTHER_USERS)
 async def test_another_user_is_refused_although_the_socket_can_be_opened(machine: Machine) -> None:
     machine.configure({"a": peer("Echo")})
     client = await machine.client()
@@ -366,7 +367,7 @@ while True:
 """
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+@pytest.mark.skipif(os.geteuid() != 0, reason=needs.OTHER_USERS)
 async def test_a_daemon_of_another_user_is_told_nothing_and_served_without(machine: Machine) -> None:
     machine.configure({"a": peer("Echo")})
     first = await machine.client()

@@ -7,6 +7,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
+from tests import needs
 from tests.conformance.differences import known
 from tests.conformance.suite import HOME, installed, node
 from tests.conftest import OpenGateway
@@ -29,7 +30,7 @@ async def approve(client: Flow, address: str) -> None:
 async def test_the_suites_scenarios_for_authorization_servers(open_gateway: OpenGateway, tmp_path: Path) -> None:
     program = node()
     if program is None or not installed():
-        pytest.skip("the conformance suite is not installed: run scripts/node")
+        pytest.skip(needs.NPM_SERVERS)
     async with flow(open_gateway) as (client, _):
         port = free_port()
         client.redirect_uri = f"http://127.0.0.1:{port}/callback"

@@ -13,6 +13,7 @@ import pytest
 from aiohttp import web
 from joserfc import jwk, jwt
 
+from tests import needs
 from tests.conformance.suite import node
 from tests.conftest import PEERS, ROOT, OpenGateway
 from tests.identity.browser import browse
@@ -80,7 +81,7 @@ async def sign_in(gateway: Gateway) -> None:
 
 async def test_a_certified_provider_signs_us_in_renews_and_ends_it(open_gateway: OpenGateway) -> None:
     if not (MODULES / "oidc-provider").exists():
-        pytest.skip("oidc-provider is not installed: run scripts/node")
+        pytest.skip(needs.NPM_SERVERS)
     async with Delegating() as remote, provider(remote.url) as issuer:
         remote.issuer = issuer
         async with open_gateway({"x": {"url": remote.url}}) as gateway:
@@ -105,7 +106,7 @@ async def test_a_certified_provider_signs_us_in_renews_and_ends_it(open_gateway:
 
 async def test_a_certified_provider_says_who_allows_a_client(open_gateway: OpenGateway) -> None:
     if not (MODULES / "oidc-provider").exists():
-        pytest.skip("oidc-provider is not installed: run scripts/node")
+        pytest.skip(needs.NPM_SERVERS)
     async with flow(open_gateway) as (client, gateway), provider(f"{client.base}/mcp") as issuer:
         ours = {"redirect_uris": [f"{client.base}/oauth/signed-in"], "application_type": "native"}
         async with client.session.post(f"{issuer}/reg", json=ours) as answer:

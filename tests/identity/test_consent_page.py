@@ -9,6 +9,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import pytest
 from aiohttp import web
 
+from tests import needs
 from tests.conftest import OpenGateway
 from tests.gateway.serving import TOKEN
 from tests.identity.test_authorization import CHALLENGE, Flow, flow
@@ -17,7 +18,7 @@ from wicket_mcp.config.model.config import Config
 
 playwright = pytest.importorskip("playwright.async_api", reason="playwright is not installed")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here: apt-get install chromium")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=needs.CHROMIUM)
 
 
 class WebClient:

@@ -10,6 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from tests import needs
 from tests.conftest import OpenGateway, peer
 from tests.gateway.serving import TOKEN, serve_http
 from tests.identity.browser import browse
@@ -139,7 +140,7 @@ async def test_a_real_browser_keeps_the_cookies_on_the_way(open_gateway: OpenGat
     playwright = pytest.importorskip("playwright.async_api")
     chromium = shutil.which("chromium")
     if chromium is None:
-        pytest.skip("chromium is not installed: apt-get install chromium")
+        pytest.skip(needs.CHROMIUM)
     async with IdentityProvider() as provider, visiting(open_gateway, provider) as (visitor, _):
         async with playwright.async_playwright() as play:
             browser = await play.chromium.launch(executable_path=chromium, args=["--no-sandbox"])

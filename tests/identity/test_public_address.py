@@ -13,6 +13,7 @@ import pytest
 from aiohttp import web
 from aiohttp.abc import AbstractResolver, ResolveResult
 
+from tests import needs
 from tests.conftest import OpenGateway, peer
 from tests.gateway.serving import TOKEN, serve_http
 from tests.identity.test_authorization import Flow
@@ -23,7 +24,7 @@ from tests.peers.tls_proxy import TlsProxy
 from wicket_mcp import Gateway
 from wicket_mcp.model import LOCAL, JsonObject
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here: apt-get install chromium")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=needs.CHROMIUM)
 HOST = "wicket.example"
 
 

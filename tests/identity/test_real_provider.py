@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 
+from tests import needs
 from tests.conformance.suite import node
 from tests.conftest import NODE_SERVERS, PEERS, OpenGateway, peer
 from tests.gateway.serving import raw_client, serve_http
@@ -25,7 +26,7 @@ async def provider() -> AsyncGenerator[str]:
     """Its address."""
     program = node()
     if program is None or not (HOME / "oidc-provider").exists():
-        pytest.skip("npm oidc-provider is not installed: run scripts/node")
+        pytest.skip(needs.NPM_SERVERS)
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         port: int = sock.getsockname()[1]

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from tests import needs
 from tests.conftest import ROOT
 from tests.peers.ports import free_port
-
-MISSING = "HAProxy is not installed: run scripts/system"
 
 
 def configuration(port: int, addresses: Sequence[str]) -> str:
@@ -37,7 +36,7 @@ async def haproxy(folder: Path, addresses: Sequence[str]) -> AsyncGenerator[str]
     """The address that stands for all of these (`host:port`)."""
     program = shutil.which("haproxy") or shutil.which("haproxy", path="/usr/sbin")
     if program is None:
-        pytest.skip(MISSING)
+        pytest.skip(needs.HAPROXY)
     port = free_port()
     file = folder / "haproxy.cfg"
     file.write_text(configuration(port, addresses))

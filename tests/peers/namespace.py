@@ -13,7 +13,8 @@ from types import TracebackType
 
 import pytest
 
-MISSING = "A network namespace needs root and iproute2"
+from tests import needs
+
 _numbers = itertools.count()
 
 
@@ -22,7 +23,7 @@ class Namespace:
 
     def __init__(self) -> None:
         if os.geteuid() != 0 or shutil.which("ip") is None:
-            pytest.skip(MISSING)
+            pytest.skip(needs.NAMESPACES)
         self._name = f"wk{os.getpid()}-{next(_numbers)}"
         self._cable = f"wk{os.getpid() % 100000}{next(_numbers)}"
         net = f"10.{random.randint(64, 250)}.{random.randint(1, 250)}"

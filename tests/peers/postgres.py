@@ -16,11 +16,11 @@ from types import TracebackType
 import psycopg
 import pytest
 
+from tests import needs
 from tests.peers.ports import free_port
 
 _PACKAGES = Path("/usr/lib/postgresql")
 PASSWORD = "secret"
-MISSING = "PostgreSQL is not installed: run scripts/system"
 # Nothing here must survive a power cut: the tests are about what the gateway does.
 _OPTIONS = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "max_connections=200")
 
@@ -38,7 +38,7 @@ class Postgres:
         """Listens at `host` too, for clients of `net`; keeps its data in the folder `data`, or in one of its own."""
         folder = binaries()
         if folder is None:
-            pytest.skip(MISSING)
+            pytest.skip(needs.POSTGRES)
         self._binaries = folder
         self._folder = data or Path(tempfile.mkdtemp(prefix="wicket-postgres-"))
         self._host, self._net = host, net

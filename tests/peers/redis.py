@@ -8,9 +8,8 @@ from types import TracebackType
 
 import pytest
 
+from tests import needs
 from tests.peers.ports import free_port
-
-MISSING = "Redis is not installed: run scripts/system"
 
 
 class RedisServer:
@@ -19,7 +18,7 @@ class RedisServer:
     def __init__(self, *options: str, host: str = "127.0.0.1") -> None:
         program = shutil.which("redis-server")
         if program is None:
-            pytest.skip(MISSING)
+            pytest.skip(needs.REDIS)
         self._host = host
         bound = ("--bind", *dict.fromkeys(("127.0.0.1", host)), "--protected-mode", "no")
         self._command = [program, "--save", "", "--appendonly", "no", *bound, *options]

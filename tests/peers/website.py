@@ -8,6 +8,7 @@ from typing import Self
 
 import pytest
 
+from tests import needs
 from tests.peers.http_faults import HttpPeer, Received, send
 
 _numbers = itertools.count(1)
@@ -25,7 +26,7 @@ class Website(HttpPeer):
         try:
             self._server = await asyncio.start_server(self._serve, self.address, 443, ssl=self._tls)
         except PermissionError:
-            pytest.skip("only an administrator may listen on port 443 here")
+            pytest.skip(needs.LOW_PORTS)
         return self
 
     async def answer(self, request: Received, writer: asyncio.StreamWriter) -> None:

@@ -2,15 +2,14 @@
 
 import pytest
 
+from tests import needs
 from tests.conftest import NODE_SERVERS, OpenGateway, published
 from tests.gateway.extensions_document import shows
 from tests.gateway.serving import raw_client, serve_http
 from tests.gateway.test_extensions import ask
 from wicket_mcp.extensions import APP_TYPE, UI
 
-pytestmark = pytest.mark.skipif(
-    not (NODE_SERVERS / "mcp-map-server").exists(), reason="the npm servers are not installed: scripts/node"
-)
+pytestmark = pytest.mark.skipif(not (NODE_SERVERS / "mcp-map-server").exists(), reason=needs.NPM_SERVERS)
 HOST = {UI: {"mimeTypes": [APP_TYPE]}}
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests import needs
 from tests.conftest import PEERS, ROOT, OpenGateway, Server, peer, published
 from tests.gateway.extensions_document import shows
 from tests.gateway.serving import TOKEN, serve_http
@@ -16,7 +17,7 @@ playwright.expect.set_options(timeout=40_000)  # a busy machine takes longer tha
 pytestmark = [
     pytest.mark.node,
     pytest.mark.timeout(120),
-    pytest.mark.skipif(not installed(), reason="MCP Inspector is not installed: scripts/node"),
+    pytest.mark.skipif(not installed(), reason=needs.NPM_SERVERS),
 ]
 SKILLS: Server = {
     "command": sys.executable,
@@ -62,7 +63,7 @@ async def test_the_command_line_finds_nothing_wrong_with_skills_and_tools(
 
 @shows("ui", "two published app servers in MCP Inspector, in Chromium", clients="both", servers="published")
 @pytest.mark.parametrize("era", ["legacy", "modern"])
-@pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed: apt-get install chromium")
+@pytest.mark.skipif(CHROMIUM is None, reason=needs.CHROMIUM)
 async def test_two_published_interfaces_are_shown_by_a_host_in_a_browser(
     open_gateway: OpenGateway, tmp_path: Path, era: str
 ) -> None:
@@ -98,7 +99,7 @@ def own_answers(name: str) -> list[str]:
 
 @shows("ui", "an app's calls and reads in MCP Inspector, in Chromium", clients="both", servers="modern")
 @pytest.mark.parametrize("era", ["legacy", "modern"])
-@pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed: apt-get install chromium")
+@pytest.mark.skipif(CHROMIUM is None, reason=needs.CHROMIUM)
 async def test_what_an_interface_asks_in_a_browser_stays_within_its_server(
     open_gateway: OpenGateway, tmp_path: Path, era: str
 ) -> None:
@@ -117,7 +118,7 @@ async def test_what_an_interface_asks_in_a_browser_stays_within_its_server(
 
 @shows("ui", "a hostile page in MCP Inspector, in Chromium", clients="both", servers="modern")
 @pytest.mark.parametrize("era", ["legacy", "modern"])
-@pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed: apt-get install chromium")
+@pytest.mark.skipif(CHROMIUM is None, reason=needs.CHROMIUM)
 async def test_a_hostile_interface_finds_no_way_to_another_server(
     open_gateway: OpenGateway, tmp_path: Path, era: str
 ) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests import needs
 from tests.conformance.suite import node
 from tests.conftest import PEERS, ROOT, OpenGateway, Server, peer
 from tests.gateway.extensions_document import shows
@@ -21,7 +22,7 @@ pytestmark = [
     pytest.mark.timeout(120),
     pytest.mark.skipif(
         not (HOME / "node_modules" / "@modelcontextprotocol" / "client").exists() or node() is None,
-        reason="the TypeScript SDK is not installed: scripts/node",
+        reason=needs.NPM_SERVERS,
     ),
 ]
 SERVERS: dict[str, Server] = {

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import needs
 from tests.conftest import peer
 from tests.gateway.serving import Command, toml_of
 from tests.reliability.test_state import state_file
@@ -20,7 +21,7 @@ DAY = 86400.0
 def faketime() -> str:
     library = next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None)
     if library is None:
-        pytest.skip("faketime is not installed: run scripts/system")
+        pytest.skip(needs.FAKETIME)
     return str(library)
 
 

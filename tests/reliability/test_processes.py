@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import needs
 from tests.conftest import OpenGateway, peer
 from tests.gateway.serving import Command
 from tests.gateway.test_faults import alive, echo, gone
@@ -36,9 +37,7 @@ def may_make_control_groups() -> bool:
 
 
 HAS_CONTROL_GROUPS = may_make_control_groups()
-needs_control_groups = pytest.mark.skipif(
-    not HAS_CONTROL_GROUPS, reason="no control group may be made here: run as root, or with Delegate=yes"
-)
+needs_control_groups = pytest.mark.skipif(not HAS_CONTROL_GROUPS, reason=needs.CONTROL_GROUPS)
 
 
 @pytest.mark.promise("F1", "A server's end is noticed at once, even if a process that it started holds its pipes open.")

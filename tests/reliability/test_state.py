@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import needs
 from tests.conftest import OpenGateway, peer
 from tests.gateway.serving import Command, raw_client, serve_http, toml_of
 from tests.gateway.test_faults import echo
@@ -129,7 +130,7 @@ def test_f19_a_start_on_a_read_only_folder_says_so(tmp_path: Path) -> None:
     unshare = shutil.which("unshare") or "unshare"
     tried = subprocess.run(f"{unshare} -m sh -c '{mounting}'", shell=True, check=False, capture_output=True)  # noqa: S602
     if tried.returncode:
-        pytest.skip("nothing can be mounted here")
+        pytest.skip(needs.MOUNTS)
     start = f"{mounting} && exec {sys.executable} -m wicket_mcp serve --config {tmp_path}/wicket.toml"
     command = [unshare, "-m", "sh", "-c", start]
     done = subprocess.run(command, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60)

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 from scripts_world import API, family, run, structured
+from tests import needs
 
 from wicket_mcp.model import Json, JsonObject
 from wicket_mcp.scripts import Scripts, mounts, process_limit, seccomp
 from wicket_mcp.scripts.calls import CallKind
 from wicket_mcp.scripts.jail import Strength, strength
 
-pytestmark = pytest.mark.skipif(not strength().complete, reason="this system has no complete jail")
+pytestmark = pytest.mark.skipif(not strength().complete, reason=needs.JAIL)
 
 SIGSYS = -31
 SETUP = """
@@ -133,7 +134,7 @@ def seen(path):
 """
 
 
-@pytest.mark.skipif(not mounts.available(), reason="this system gives a process no mounts of its own")
+@pytest.mark.skipif(not mounts.available(), reason=needs.MOUNTS)
 @pytest.mark.promise("T25", "A script's process cannot find out which paths exist.")
 def test_t25_a_path_of_the_host_looks_like_one_that_is_not_there(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("x")
@@ -151,7 +152,7 @@ os._exit(0)
     assert (ended.stdout, ended.stderr) == ("[]", "")
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or not mounts.available(), reason="needs root, to be somebody else")
+@pytest.mark.skipif(os.geteuid() != 0 or not mounts.available(), reason=needs.OTHER_USERS)
 def test_who_is_not_root_has_a_user_namespace_for_it_and_no_capabilities_there() -> None:
     ended = attempt("""
         os.setgid(61000)
@@ -319,7 +320,7 @@ async def test_v13_no_script_runs_as_root(scripts: Scripts, language: str) -> No
     assert {int(status["CapEff"], 16) for status in confined} == {0}
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or not mounts.available(), reason="only root may look at another's root")
+@pytest.mark.skipif(os.geteuid() != 0 or not mounts.available(), reason=needs.OTHER_USERS)
 async def test_a_python_script_has_a_file_system_without_the_hosts_files(scripts: Scripts) -> None:
     roots: list[Path] = []
     files: set[str] = set()
@@ -352,19 +353,19 @@ os._exit(0)
 ORDINARY = "import codecs; codecs.lookup('ascii'); os.setgid(61000); os.setuid(61000)"
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or not mounts.available(), reason="needs root, to be anybody")
+@pytest.mark.skipif(os.geteuid() != 0 or not mounts.available(), reason=needs.OTHER_USERS)
 @pytest.mark.parametrize("user", ["root", "an ordinary user"])
 @pytest.mark.promise("V13", "A fork bomb is limited to 300 processes.")
 def test_v13_a_fork_bomb_has_its_own_bound(user: str) -> None:
     """Root's script is a user of its own; anybody else's has its processes counted in its own namespace."""
     if user != "root" and not mounts.count_processes():
-        pytest.skip("a kernel before 5.14")
+        pytest.skip(needs.NEW_KERNEL)
     ended = attempt(f"{'' if user == 'root' else ORDINARY}\n{TREE}\n{BOMB}")
     assert (ended.returncode, ended.stderr) == (0, "")
     assert 0 < int(ended.stdout) <= 301
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, which has capabilities")
+@pytest.mark.skipif(os.geteuid() != 0, reason=needs.OTHER_USERS)
 def test_v13_root_in_name_only_has_no_capabilities_and_gets_none_back() -> None:
     """Where it cannot become another user."""
     ended = attempt("""
@@ -389,7 +390,7 @@ async def test_v13_a_python_script_is_in_a_control_group_of_its_own(scripts: Scr
     await scripts.run("await calculator.fail()", "python", API, look)
     home = process_limit.ControlGroups.make()
     if home is None:
-        pytest.skip("this system has no control group for us")
+        pytest.skip(needs.CONTROL_GROUPS)
     home.close()
     assert groups
     assert {(group / "pids.max").read_text() for group in groups if group.exists()} <= {f"{process_limit.MOST}\n"}
@@ -422,7 +423,7 @@ def test_v13_the_group_that_a_service_runs_in_stays_as_it_is() -> None:
     mounts_of = (line.split(" ") for line in Path("/proc/self/mountinfo").read_text("utf-8").splitlines())
     root = next((Path(fields[4]) for fields in mounts_of if fields[fields.index("-") + 1] == "cgroup2"), None)
     if root is None or os.geteuid() != 0:
-        pytest.skip("needs root and cgroup version 2")
+        pytest.skip(needs.CONTROL_GROUPS)
     own = root / f"wicket-test-{os.getpid()}"
     own.mkdir()
     source = Path(process_limit.__file__).parents[2]

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests import needs
 from tests.conftest import ROOT, OpenGateway, Server, peer
 from tests.gateway.serving import TOKEN, serve_http
 from tests.peers.stdio_peer import HOSTILE
@@ -35,7 +36,7 @@ BROKEN_WORDS = """
     }).map((part) => part.textContent)
 """
 """Numbers and sources that take more than one line."""
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed: apt-get install chromium")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=needs.CHROMIUM)
 
 
 class Browser:
@@ -213,4 +214,4 @@ async def test_everybody_can_use_it(open_gateway: OpenGateway, scheme: str, widt
                 found = await page.evaluate("axe.run()")
                 assert [(each["id"], each["nodes"][0]["html"]) for each in found["violations"]] == [], path
     if not AXE.exists():
-        pytest.skip("axe is not installed, so only the layout was checked: run scripts/node")
+        pytest.skip(needs.NPM_SERVERS)

@@ -12,6 +12,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 from msgspec.structs import replace
+from tests import needs
 from tests.conftest import ROOT, OpenGateway, peer
 from tests.gateway.serving import TOKEN, Raw, raw_client, serve_http
 from tests.peers.ports import free_port
@@ -174,7 +175,7 @@ async def test_only_administrators_may_read_them(open_gateway: OpenGateway) -> N
 
 def test_prometheus_accepts_every_metric_and_hostile_names() -> None:
     if shutil.which("promtool") is None:
-        pytest.skip("promtool is not installed: apt-get install prometheus")
+        pytest.skip(needs.PROMETHEUS)
     metrics = Metrics()
     calls = CallCounter(metrics)
     metrics.read_from(calls.read)
@@ -229,7 +230,7 @@ def test_the_shipped_rules_are_valid_and_use_metrics_that_exist() -> None:
     used = set(re.findall(r"\bwicket_\w+", rules.read_text("utf-8")))
     assert {_family(name) for name in used} <= set(FAMILIES)
     if shutil.which("promtool") is None:
-        pytest.skip("promtool is not installed: apt-get install prometheus")
+        pytest.skip(needs.PROMETHEUS)
     done = subprocess.run(["promtool", "check", "rules", str(rules)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     tests = DEPLOY / "alerts_test.yml"

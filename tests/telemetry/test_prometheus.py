@@ -9,6 +9,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from tests import needs
 from tests.conftest import ROOT, OpenGateway, peer
 from tests.gateway.serving import TOKEN, raw_client, serve_http
 from tests.peers.ports import free_port
@@ -25,7 +26,7 @@ scrape_configs:
     authorization: {{ credentials_file: "{token}" }}
     static_configs: [{{ targets: ["{target}"] }}]
 """
-pytestmark = pytest.mark.skipif(PROMETHEUS is None, reason="prometheus is not installed: apt-get install prometheus")
+pytestmark = pytest.mark.skipif(PROMETHEUS is None, reason=needs.PROMETHEUS)
 
 
 class Prometheus:
