@@ -25,6 +25,7 @@ from wicket_mcp.catalog.failures import FIRST_ANSWER
 from wicket_mcp.catalog.snapshot import Snapshot, changed_tools
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.config.read.formats import load
+from wicket_mcp.descriptors import raise_limit
 from wicket_mcp.errors import ConfigError, WicketError
 from wicket_mcp.extensions import unknown
 from wicket_mcp.identity.wrapping import wrapping
@@ -479,6 +480,7 @@ async def run_until_signalled(work: Callable[[asyncio.Event], Awaitable[None]]) 
 
     The handlers are installed before `work` begins, so its output may already say that Ctrl-C stops it.
     """
+    raise_limit()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
 

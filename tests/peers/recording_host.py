@@ -21,6 +21,7 @@ class RecordingHost:
     """Implements Host."""
 
     fails_often = False
+    is_called = False
 
     def __init__(self) -> None:
         self.heard: asyncio.Queue[tuple[str, JsonObject]] = asyncio.Queue()

@@ -151,7 +151,7 @@ FIGURES = {
     " at most, worst of three 28 ms, on a quiet machine (`bench/held.py`)",
     "F28": "half of the descriptors, 8,192 at most; half of those for one address",
     "F29": "95 % of the memory: 4 requests at once",
-    "F30": "8 at a time; 200 servers listed in 2.6 s",
+    "F30": "2 for each processor and 4 more at a time; 200 servers listed in 2.6 s",
     "F31": "a head within 10 s, a body within 30 s",
     "F33": "48 minutes on a busy machine, 63,000 operations: no more tasks, descriptors or threads; 235 to 240 MiB "
     "(`bench/soak.py`)",

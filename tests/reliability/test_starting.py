@@ -13,10 +13,10 @@ from tests.gateway.serving import raw_client, serve_http
 from tests.gateway.test_faults import echo
 from tests.peers.counting_servers import InModernEra
 from tests.peers.http_faults import JSON, Received, send
-from wicket_mcp.errors import Crashed, WicketError
+from wicket_mcp.errors import Crashed, UnknownName, WicketError
 from wicket_mcp.extensions import SKILLS
-from wicket_mcp.upstream import connector, lifecycle
-from wicket_mcp.upstream.connector import STARTS_AT_ONCE
+from wicket_mcp.upstream import lifecycle, starts
+from wicket_mcp.upstream.starts import STARTS_AT_ONCE
 
 
 @pytest.mark.promise("F2", "The first search waits three seconds for new servers and names those still starting.")
@@ -127,7 +127,7 @@ async def test_f30_servers_that_never_answer_keep_no_other_from_starting(open_ga
 async def test_f30_two_hundred_servers_start_a_few_at_a_time(
     open_gateway: OpenGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connector, "SLOT_KEPT", 120.0)  # however busy the machine is, none gives its slot up
+    monkeypatch.setattr(starts, "SLOT_KEPT", 120.0)  # however busy the machine is, none gives its slot up
     server: Server = {
         "command": "/bin/sh",
         "args": [str(PEERS / "shell_server.sh")],
@@ -142,6 +142,33 @@ async def test_f30_two_hundred_servers_start_a_few_at_a_time(
     counts = [int(line) for line in (tmp_path / "counts").read_text().split()]
     assert len(counts) == 200
     assert max(counts) <= STARTS_AT_ONCE
+
+
+@pytest.mark.promise("F30", "A server that somebody names starts before those that only a search wants.")
+async def test_f30_a_server_that_is_called_by_name_starts_before_the_others(
+    open_gateway: OpenGateway, tmp_path: Path
+) -> None:
+    """Defect 9."""
+    names = [f"s{number}" for number in range(6 * STARTS_AT_ONCE)]
+    file = tmp_path / "starts"
+    async with open_gateway({name: counting_starts(file, word=name, connect_timeout=120) for name in names}) as gateway:
+        gateway.catalogue.patience = 0.01
+        assert await gateway.search("echo the message") == ()
+        assert await echo(gateway, names[-1]) == "still here"
+        assert file.read_text().split().index(names[-1]) < len(names) / 2
+
+
+async def test_a_name_that_no_server_is_known_for_waits_no_longer_than_a_search(open_gateway: OpenGateway) -> None:
+    """Defect 12."""
+    servers = {"silent": peer("NeverAnswers", connect_timeout=600), "healthy": peer("Echo")}
+    async with open_gateway(servers) as gateway:
+        gateway.catalogue.patience = 0.01
+        with pytest.raises(UnknownName, match="still starting; ask again in a moment") as caught:
+            await gateway.call("surely_nobody_has_this")
+        assert "healthy" not in str(caught.value)
+        assert await echo(gateway, "healthy") == "still here", "one that is named is waited for"
+        with pytest.raises(UnknownName, match="A server is still starting"):
+            await gateway.call("surely_nobody_has_this")
 
 
 @pytest.mark.promise("F3", "A missing command is reported once, and tried again only when its server is needed.")
@@ -197,10 +224,10 @@ async def test_a_server_that_keeps_failing_is_logged_once_for_each_change_of_sta
     assert not [record for record in caplog.records if "<Upstream" in record.getMessage()]
 
 
-def counting_starts(file: Path, **options: Any) -> Server:
+def counting_starts(file: Path, word: str = "started", **options: Any) -> Server:
     """A healthy server that adds a line to a file whenever it is started."""
     server = peer("Echo")
-    script = f'echo started >> "{file}"; exec "$@"'
+    script = f'echo {word} >> "{file}"; exec "$@"'
     return {"command": "/bin/sh", "args": ["-c", script, "sh", server["command"], *server["args"]], **options}
 
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 from wicket_mcp.budget import MAX_NAME, MAX_NAMES, check_length
-from wicket_mcp.catalog.failures import STILL_STARTING, is_news
+from wicket_mcp.catalog.failures import STILL_STARTING, ask_again, is_news
 from wicket_mcp.catalog.listing import fingerprint, log_rejections, read_listing
 from wicket_mcp.catalog.pace import RENEW_EVERY, Pace
 from wicket_mcp.catalog.readers import Readers
@@ -120,9 +120,10 @@ class Catalogue:
         """The snapshot, after every server (of `servers`) that was never listed has been asked once, in parallel; of
         those that the profile of `principal` shows, if it has one.
 
-        If `servers` is not given, it waits at most `patience` seconds; slower servers are then reported as starting. A
-        server that fails is named in `failures` and never fails the others. It is asked again the next time, but only
-        requests that name it wait for it. A server with user accounts is asked on behalf of `principal`.
+        It waits at most `patience` seconds; slower servers are then reported as starting. Those in `servers` start
+        before others. A server that fails is named in `failures` and never fails the others. It is asked again the
+        next time, but only requests that name it wait for it. A server with user accounts is asked on behalf of
+        `principal`.
         """
         snapshot = await self.load()
         if self._held:
@@ -140,7 +141,8 @@ class Catalogue:
         for name in set(unseen) - set(awaited) - self._hopeless:
             self._schedule(name)
         if awaited:
-            await self._wait_for(awaited, principal, patience if servers is None else None)
+            with self._pool.prefer(awaited if servers is not None else ()):
+                await self._wait_for(awaited, principal, patience)
         self._renew_expired()
         return self.now
 
@@ -253,8 +255,9 @@ class Catalogue:
             unseen = [server for server in visible if server not in snapshot.listings]
             likely = [server for server in unseen if meant.startswith((f"{server}.", f"{server}__"))]
             open_still = [server for server in unseen if server in self._running or server not in self.failures]
-        if unseen:  # a call by name waits for the servers that may have the tool, as long as they take
-            snapshot = await self.complete(likely or open_still, principal)
+        if unseen:  # a call that names its server waits as long as that takes; otherwise any of them may have the tool
+            patience = None if likely else self.patience
+            snapshot = await self.complete(likely or open_still, principal, patience=patience)
         view = snapshot.view(principal)
         try:
             return await self._find(view, name, principal)
@@ -263,7 +266,9 @@ class Catalogue:
             silent = next((server for server in failing if meant.startswith(f"{server}.")), None)
             if silent is None or not unseen:
                 near = await self._lookups.compute(principal.name, lambda: view.names.near(name))
-                unknown = UnknownName(problem.kind, problem.name, near, hint=problem.hint)
+                starting = sum(self.failures.get(server) == STILL_STARTING for server in visible)
+                hint = ask_again(starting) if starting else problem.hint
+                unknown = UnknownName(problem.kind, problem.name, near, hint=hint)
                 hidden = await self.find_hidden(name, principal)
                 unknown.rule = hidden[1] if hidden is not None else ""
                 raise unknown from None

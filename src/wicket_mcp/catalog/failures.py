@@ -17,6 +17,12 @@ STILL_STARTING = "It is still starting; ask again in a moment."
 _LONGEST = 80
 
 
+def ask_again(starting: int) -> str:
+    """What to do about a name that a server may have which has not listed its tools yet."""
+    subject = "A server is" if starting == 1 else f"{starting} servers are"
+    return f"{subject} still starting; ask again in a moment, or name its server (server.tool)."
+
+
 def summarize_failure(server: str, problem: str) -> str:
     """`GITHUB_TOKEN is not set`, from the whole reason why a server could not be listed."""
     first = problem.splitlines()[0].rpartition(f"erver '{server}' ")[2].removeprefix("needs the environment variable ")

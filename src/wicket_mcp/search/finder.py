@@ -173,7 +173,8 @@ class Finder:
 
     async def _current(self, servers: Collection[str] | None, principal: Principal) -> tuple[Snapshot, frozenset[str]]:
         """The snapshot, with the index updated to it, and the servers that are not in the index yet."""
-        snapshot = await self._catalogue.complete(servers, principal, patience=self._catalogue.patience)
+        patience = self._catalogue.patience if servers is None else None
+        snapshot = await self._catalogue.complete(servers, principal, patience=patience)
         unindexed = await self._long.prepare(snapshot.listings, self._indexed, self._model)
         listings = {name: listing for name, listing in snapshot.listings.items() if name not in unindexed}
         async with self._lock:

@@ -33,6 +33,11 @@ class Host(Protocol):
         """Whether the connections before this one failed several times in a row."""
         ...
 
+    @property
+    def is_called(self) -> bool:
+        """Whether a call is in flight, or waits for the connection."""
+        ...
+
     def notification(self, method: str, params: JsonObject) -> None:
         """A notification that belongs to no request of ours."""
         ...

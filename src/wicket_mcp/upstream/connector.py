@@ -1,14 +1,12 @@
 """Connects to a server: fills in its secrets, chooses its transport, connects and negotiates.
 
-Only a few servers start at the same time, so that fifty cold starts do not starve each other of CPU. Knows nothing
-about life cycles: `supervisor.py` requests a session, with a deadline, and owns it from then on.
+Knows nothing about life cycles: `supervisor.py` requests a session, with a deadline, and owns it from then on.
 """
 
 import asyncio
 import os
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -26,15 +24,14 @@ from wicket_mcp.upstream.keeper import Keeper
 from wicket_mcp.upstream.owner import OwnedChild, OwnerLink, OwnerLost, Vouch, ownership_key
 from wicket_mcp.upstream.ownership import Ownership
 from wicket_mcp.upstream.sse import SseConnection
+from wicket_mcp.upstream.starts import Starts
 from wicket_mcp.upstream.stdio import StdioConnection
 
 if TYPE_CHECKING:
     from wicket_mcp.upstream.kept_sessions import KeptSession
 
-STARTS_AT_ONCE = 8
 OWNER_WAIT = 2.0  # seconds in one attempt to connect; whoever needs the server tries again
 OWNER_PAUSE = 0.05  # seconds between two attempts to find the owner of a server
-SLOT_KEPT = 1.0  # seconds; a server that needs CPU to start has had its share by then
 
 
 BeforeStart = Callable[[ServerConfig], Awaitable[None]]
@@ -60,7 +57,7 @@ class Connector:
         self._http = http or HttpClient()
         self._clients: dict[str, HttpClient] = {}
         """Servers that use their own HTTP client."""
-        self._starting = asyncio.Semaphore(STARTS_AT_ONCE)
+        self.starts = Starts()
         self._keeper = Keeper()
         self._many_clients = False
         """Whether clients share connections: then the roots of a single client must not decide what a shared server
@@ -114,7 +111,7 @@ class Connector:
         KNOWN.remember((*server.secrets, *credentials))
         if server.url is None and self._before_start is not None:
             await self._before_start(config)
-        async with self._starting_slot():
+        async with self.starts.slot(config.name, lambda: host.is_called):
             if server.url is None and self._shared is not None and _has_owner(config):
                 return await self._open_owned(server, host, principal, extensions, *self._shared)
             if server.url is None:
@@ -189,21 +186,6 @@ class Connector:
             await run_uninterrupted(connection.close())
             raise
         return session
-
-    @asynccontextmanager
-    async def _starting_slot(self) -> AsyncGenerator[None]:
-        """One of the few slots for starting servers. A slow start gives its slot up after a while, so that servers that
-        never answer do not block the others.
-        """
-        await self._starting.acquire()
-        slot = ExitStack()
-        slot.callback(self._starting.release)
-        timer = asyncio.get_running_loop().call_later(SLOT_KEPT, slot.close)
-        try:
-            yield
-        finally:
-            timer.cancel()
-            slot.close()
 
     async def close(self) -> None:
         await self._http.close()

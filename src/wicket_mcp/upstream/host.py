@@ -32,6 +32,10 @@ class GenerationHost:
     def fails_often(self) -> bool:
         return self._life.failures >= BREAKER_FAILURES
 
+    @property
+    def is_called(self) -> bool:
+        return self._calls() > 0
+
     def notification(self, method: str, params: JsonObject) -> None:
         if self._callbacks.notification and self._generation == self._life.generation:
             self._callbacks.notification(method, params)
@@ -45,5 +49,5 @@ class GenerationHost:
         if isinstance(reason, NotSent):
             self._report(Lost(self._generation))
             return
-        idle = self._life.session is not None and not self._calls()
+        idle = self._life.session is not None and not self.is_called
         self._report(Failed(self._generation, reason, asyncio.get_running_loop().time(), idle))

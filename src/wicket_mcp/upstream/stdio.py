@@ -20,6 +20,7 @@ from typing import Any, cast
 
 from wicket_mcp.codec import LARGE, encode, is_large
 from wicket_mcp.config.model.config import ResolvedServer
+from wicket_mcp.descriptors import restore_limit
 from wicket_mcp.errors import CannotStart, Crashed, NotSent, ProtocolViolation, Unavailable, UpstreamError
 from wicket_mcp.framing import CutLine, LineFramer, LineTooLong, read_by_pipefuls
 from wicket_mcp.large_json import encode_off_loop
@@ -183,6 +184,7 @@ class StdioConnection(Versioned, asyncio.SubprocessProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._process = cast("asyncio.SubprocessTransport", transport)
         self._keeper.add(self._process.get_pid(), self.control)
+        restore_limit(self._process.get_pid())
         if self._host.fails_often:
             lower_priority(self._process.get_pid())
         self._stdin = cast("asyncio.WriteTransport", self._process.get_pipe_transport(0))
