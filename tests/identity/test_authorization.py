@@ -24,7 +24,7 @@ from tests.gateway.test_http import INITIALIZE, call
 from tests.peers.http_faults import HttpPeer, Received, send
 from wicket_mcp import Gateway
 from wicket_mcp.errors import BadArguments
-from wicket_mcp.identity.clients import check_redirects
+from wicket_mcp.identity.clients import MAX_CLIENTS, PER_HOUR, check_redirects
 from wicket_mcp.store.model import AuditQuery
 
 VERIFIER = "v" * 64
@@ -425,13 +425,32 @@ async def test_a_client_is_known_by_the_document_that_it_publishes(open_gateway:
         address = f"{site.origin}{path}"
         options = {"registry": {"allowed_addresses": ["127.0.0.1"]}}
         async with flow(open_gateway, **options) as (client, _):
-            for claimed, status in ((address, 200), (f"{address}x", 400)):
-                body = json.dumps({**document, "client_id": claimed}).encode()
-                site.says = 200, "application/json", body
-                client.client_id = address
-                assert (await client.visit()).status == status
+            client.client_id = address
             site.says = 200, "text/html", b"<html>"
             assert (await client.visit()).status == 400
+            for claimed, status in ((f"{address}x", 400), (address, 200)):
+                body = json.dumps({**document, "client_id": claimed}).encode()
+                site.says = 200, "application/json", body
+                assert (await client.visit()).status == status
+
+
+async def test_a_document_is_fetched_once_in_five_minutes_and_not_endlessly_for_one_address(
+    open_gateway: OpenGateway,
+) -> None:
+    """W29."""
+    async with Site() as site:
+        options = {"registry": {"allowed_addresses": ["127.0.0.1"]}}
+        async with flow(open_gateway, **options) as (client, _):
+            client.client_id = f"{site.origin}/client.json"
+            document = {"client_id": client.client_id, "redirect_uris": [CALLBACK]}
+            site.says = 200, "application/json", json.dumps(document).encode()
+            answers = await asyncio.gather(*(client.visit() for _ in range(20)))
+            assert ([answer.status for answer in answers], len(site.received)) == ([200] * 20, 1)
+            for number in range(PER_HOUR):
+                assert (await client.visit(client_id=f"{client.client_id}?{number}")).status == 400
+            assert len(site.received) == PER_HOUR
+            assert "Too much was asked for" in await (await client.visit(client_id=f"{client.client_id}?x")).text()
+            assert ((await client.visit()).status, len(site.received)) == (200, PER_HOUR)  # who is known stays known
 
 
 @pytest.mark.parametrize(
@@ -503,6 +522,30 @@ async def test_a_registration_without_addresses_is_refused(open_gateway: OpenGat
             assert (answer.status, (await answer.json())["error"]) == (400, "invalid_redirect_uri")
         async with client.session.post(f"{client.base}/oauth/register", data=b"{") as answer:
             assert (answer.status, (await answer.json())["error"]) == (400, "invalid_client_metadata")
+
+
+@pytest.mark.promise("T23", "Registering client after client stops no other client's sign-in.")
+async def test_t23_whoever_registers_clients_without_end_drops_none_of_others(open_gateway: OpenGateway) -> None:
+    """W11."""
+    async with flow(open_gateway) as (client, _):
+        await client.register()
+        early, sealed = client.client_id, await client.sealed()
+        statuses = [(await client.register())["status"] for _ in range(MAX_CLIENTS + 1)]
+        assert statuses == [201] * (PER_HOUR - 1) + [429] * (MAX_CLIENTS + 2 - PER_HOUR)
+        client.client_id = early
+        code = returned(await client.submit(sealed))["code"]
+        assert (await client.redeem(code))[0] == 200
+        assert (await client.visit()).status == 200
+
+
+async def test_only_json_is_registered(open_gateway: OpenGateway) -> None:
+    """W11: a page of any site can post text without being asked for leave."""
+    async with flow(open_gateway) as (client, _):
+        body = json.dumps({"redirect_uris": [CALLBACK]})
+        for kind, status in (("text/plain", 400), ("application/json; charset=utf-8", 201)):
+            headers = {"Content-Type": kind, "Origin": "https://evil.example"}
+            async with client.session.post(f"{client.base}/oauth/register", data=body, headers=headers) as answer:
+                assert answer.status == status
 
 
 async def test_it_is_off_unless_it_is_turned_on(open_gateway: OpenGateway) -> None:

@@ -375,11 +375,16 @@ class TestGrants:
     GRANT = StoredGrant("g", "client", "Client", "ann", b"credential", frozenset({"invoke"}), NOW, NOW + 60)
 
     async def test_a_client_is_kept_until_too_many_without_a_grant_follow(self, store: Store) -> None:
-        clients = [StoredClient(f"c{number}", "C", ("https://a/b",), NOW + number) for number in range(4)]
-        await store.add_grant(replace(self.GRANT, client="c0"))
-        for client in clients:
-            await store.save_oauth_client(client, 2)
-        assert [await store.oauth_client(client.id) for client in clients] == [clients[0], None, *clients[2:]]
+        clients = [StoredClient(f"c{number}", "C", ("https://a/b",), NOW + number) for number in range(6)]
+        for number in (0, 1):
+            await store.add_grant(replace(self.GRANT, id=f"g{number}", client=f"c{number}"))
+        await store.revoke_grant("g1", NOW, "why")
+        for client in clients[:5]:
+            assert await store.save_oauth_client(client, 2, NOW + 10)
+        kept = [await store.oauth_client(client.id) for client in clients[:5]]
+        assert kept == [clients[0], clients[1], None, *clients[3:5]]
+        assert not await store.save_oauth_client(clients[5], 2, clients[3].created_at)  # the others are too new to go
+        assert [await store.oauth_client(client.id) for client in clients[3:]] == [*clients[3:5], None]
 
     async def test_a_grant_is_used_and_revoked_once(self, store: Store, open_another: OpenAnother) -> None:
         other = await open_another()

@@ -49,7 +49,7 @@ async def fill(store: Store) -> None:
     await store.add_data_key(StoredDataKey("k1", b"\x01", "by", NOW), after=None)
     await store.add_data_key(StoredDataKey("k2", b"\x02", "by", NOW), after="k1")
     await store.save_secret(StoredSecret("ann", "github", "k1", b"sealed", NOW))
-    await store.save_oauth_client(StoredClient("c", "C", ("https://a/b",), NOW), 9)
+    await store.save_oauth_client(StoredClient("c", "C", ("https://a/b",), NOW), 9, NOW)
     await store.add_grant(StoredGrant("g", "c", "C", "ann", b"cred", frozenset({"invoke"}), NOW, SOON))
     await store.add_ticket(StoredTicket(b"1", "code", "g", {"a": 1}, SOON), NOW)
     await store.take("ann", "discovery", 2, NOW)

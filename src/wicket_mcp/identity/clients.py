@@ -2,25 +2,36 @@
 
 A client is identified by the address of a document that it publishes (CIMD), or has registered itself. Both prove only
 the redirect address, so it must match exactly; only the port of a loopback address is free (RFC 8252). Documents are
-fetched under the egress rules.
+fetched under the egress rules, and used for five minutes. Both cost us something for anybody who asks, so each address
+of the network has a limit.
 """
 
+import asyncio
 import re
 import secrets
 import time
-from collections.abc import Iterable
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import urlsplit
+from weakref import WeakValueDictionary
 
-from wicket_mcp.errors import BadArguments, WicketError
+from wicket_mcp.errors import BadArguments, RateLimited, WicketError
 from wicket_mcp.identity.documents import Documents
 from wicket_mcp.model import JsonObject, as_list, as_text
-from wicket_mcp.store.base import GrantStore
+from wicket_mcp.store.base import GrantStore, LimitStore
 from wicket_mcp.store.model import StoredClient
 
 MAX_CLIENTS = 1000
+"""Registered clients that nobody has allowed anything yet."""
+SIGN_IN_TIME = 600.0
+"""Seconds for which a new client is not dropped: somebody may be at its consent page."""
+PER_HOUR = 300
+"""Registrations, and documents that are fetched, for each address of the network."""
+DOCUMENT_LIFE = 300.0
+MAX_DOCUMENTS = 200
 MAX_REDIRECTS = 20
 MAX_LENGTH = 2000
 MAX_NAME = 80
@@ -45,32 +56,64 @@ class Client:
         return uri if any(_same_place(uri, known) for known in self.redirect_uris) else None
 
 
+class ClientsStore(GrantStore, LimitStore, Protocol):
+    """What is stored about clients, and about how often an address asked for something."""
+
+
 class Clients:
     """All OAuth clients."""
 
-    def __init__(self, store: GrantStore, documents: Documents) -> None:
+    def __init__(self, store: ClientsStore, documents: Documents, clock: Callable[[], float] = time.time) -> None:
         self._store = store
         self._documents = documents
+        self._clock = clock
+        self._read: OrderedDict[str, tuple[Client, float]] = OrderedDict()
+        """Clients by the address of their document, and until when that counts."""
+        self._reading: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """By host: one document of a host is fetched at a time."""
 
-    async def find(self, client_id: str) -> Client:
-        """Raises BadArguments if no client has this id, or its document cannot be used."""
+    async def find(self, client_id: str, address: str) -> Client:
+        """The client with this id, for somebody at `address`. Raises BadArguments if no client has it, or its document
+        cannot be used, and RateLimited.
+        """
         if client_id.startswith(("https://", "http://")):
-            return await self._read(client_id)
+            return await self._find_published(client_id, address)
         stored = await self._store.oauth_client(client_id[:MAX_LENGTH])
         if stored is None:
             raise BadArguments("This client is not registered here.", hint="Connect again from the client.")
         return Client(stored.id, stored.name, stored.redirect_uris)
 
-    async def register(self, body: JsonObject) -> StoredClient:
-        """Dynamic registration (RFC 7591), for public clients only. Raises BadArguments."""
-        redirects = check_redirects(body.get("redirect_uris"))
-        client = StoredClient(f"wc_{secrets.token_urlsafe(16)}", _name(body, redirects), redirects, time.time())
-        await self._store.save_oauth_client(client, MAX_CLIENTS)
+    async def register(self, body: JsonObject, address: str) -> StoredClient:
+        """Dynamic registration (RFC 7591), for public clients only. Raises BadArguments and RateLimited."""
+        redirects, now = check_redirects(body.get("redirect_uris")), self._clock()
+        await self._count(address, "oauth registration")
+        client = StoredClient(f"wc_{secrets.token_urlsafe(16)}", _name(body, redirects), redirects, now)
+        if not await self._store.save_oauth_client(client, MAX_CLIENTS, now - SIGN_IN_TIME):
+            raise RateLimited("Very many clients register here now.", retry_after=SIGN_IN_TIME)
         return client
 
-    async def _read(self, client_id: str) -> Client:
+    async def _count(self, address: str, kind: str) -> None:
+        wait = await self._store.take(f"address {address}", kind, PER_HOUR, self._clock())
+        if wait:
+            raise RateLimited("Too much was asked for from this address.", retry_after=wait)
+
+    async def _find_published(self, client_id: str, address: str) -> Client:
         if not _is_safe(client_id) or not _names_document(urlsplit(client_id).path):
             raise BadArguments("The client's id is not the https address of a document.")
+        host = urlsplit(client_id).netloc.lower()
+        lock = self._reading.setdefault(host, asyncio.Lock())
+        async with lock:
+            client, until = self._read.get(client_id, (None, 0.0))
+            if client is None or self._clock() >= until:
+                await self._count(address, "oauth document")
+                client = await self._fetch(client_id)
+                self._read[client_id] = client, self._clock() + DOCUMENT_LIFE
+                self._read.move_to_end(client_id)
+                while len(self._read) > MAX_DOCUMENTS:
+                    self._read.popitem(last=False)
+            return client
+
+    async def _fetch(self, client_id: str) -> Client:
         try:
             document = await self._documents.get(client_id)
         except WicketError as problem:

@@ -202,8 +202,10 @@ class VaultStore(Protocol):
 class GrantStore(Protocol):
     """What our authorization server has issued, and to which clients."""
 
-    async def save_oauth_client(self, client: StoredClient, most: int) -> None:
-        """Store a client; beyond `most`, the oldest ones without a grant are dropped."""
+    async def save_oauth_client(self, client: StoredClient, most: int, kept_since: float) -> bool:
+        """Store a client; False if there is no room. `most` may be clients that nobody ever allowed anything: the
+        oldest of these make room, but none that is newer than `kept_since`.
+        """
         ...
 
     async def oauth_client(self, client_id: str) -> StoredClient | None: ...

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from wicket_mcp.codec import decode
-from wicket_mcp.errors import BadArguments, WicketError
+from wicket_mcp.errors import BadArguments, RateLimited, WicketError
 from wicket_mcp.identity.claims import InvalidToken
 from wicket_mcp.identity.clients import Clients
 from wicket_mcp.identity.grants import ACCESS_LIFE, SESSION_LIFE, AuthorizationRequest, Grants, Issued, OAuthError
@@ -81,11 +81,14 @@ class Exchange:
 
     async def form(self) -> list[tuple[str, str]]:
         """The fields of a posted form. Raises OAuthError."""
-        kind = (self.headers.get(b"content-type") or "").partition(";")[0].strip().lower()
-        if kind != "application/x-www-form-urlencoded":
-            raise OAuthError("invalid_request", "Send a form.")
+        self.demand_type("application/x-www-form-urlencoded", OAuthError("invalid_request", "Send a form."))
         data = await read_body(self.receive, self.headers, MAX_BODY)
         return parse_qsl(data.decode("utf-8", "replace"), keep_blank_values=True)
+
+    def demand_type(self, kind: str, problem: OAuthError) -> None:
+        """Raises `problem` if the body is said to be something else."""
+        if (self.headers.get(b"content-type") or "").partition(";")[0].strip().lower() != kind:
+            raise problem
 
     def cookie(self, name: str = COOKIE) -> str:
         return find_cookie(self.headers.get(b"cookie") or "", name)
@@ -189,7 +192,7 @@ class Authorization:
     async def _ask(self, exchange: Exchange) -> None:
         """Show the consent page."""
         fields = _fields(parse_qsl(exchange.query, keep_blank_values=True))
-        client = await self._clients.find(fields.get("client_id", ""))
+        client = await self._clients.find(fields.get("client_id", ""), exchange.client)
         redirect_uri = client.redirect(fields.get("redirect_uri", ""))
         if redirect_uri is None:
             raise OAuthError("invalid_request", "The client may not be sent back to the address that it names.")
@@ -327,7 +330,7 @@ class Authorization:
 
     async def _answer(self, exchange: Exchange, path: str) -> None:
         """Answer programs: JSON, with errors in OAuth's format."""
-        status, body = 200, None
+        status, body, extra = 200, None, _ANYBODY
         try:
             if path == REGISTER:
                 status, body = 201, await self._register(exchange)
@@ -343,9 +346,13 @@ class Authorization:
         except BadArguments as problem:
             code = "invalid_redirect_uri" if "redirect" in problem.message else "invalid_client_metadata"
             status, body = 400, {"error": code, "error_description": str(problem)}
+        except RateLimited as problem:
+            self._on_rejected(exchange.client, f"{path}: {problem.message}")
+            status, body = 429, {"error": "temporarily_unavailable", "error_description": problem.message}
+            extra = (*_ANYBODY, (b"retry-after", str(problem.retry_after).encode()))
         except WicketError as problem:  # such as a full disk
             status, body = 503, {"error": "temporarily_unavailable", "error_description": problem.message}
-        await send_json(exchange.send, status, body, _ANYBODY)
+        await send_json(exchange.send, status, body, extra)
 
     async def _token(self, fields: Mapping[str, str]) -> Issued:
         client = fields.get("client_id", "")
@@ -360,11 +367,12 @@ class Authorization:
                 raise OAuthError("unsupported_grant_type", "Use authorization_code or refresh_token.")
 
     async def _register(self, exchange: Exchange) -> JsonObject:
+        exchange.demand_type("application/json", OAuthError("invalid_client_metadata", "Send a JSON object."))
         try:
             value: Any = decode(await read_body(exchange.receive, exchange.headers, MAX_BODY))
         except ValueError:
             raise OAuthError("invalid_client_metadata", "Send a JSON object.") from None
-        client = await self._clients.register(as_object(value))
+        client = await self._clients.register(as_object(value), exchange.client)
         return {
             "client_id": client.id,
             "client_id_issued_at": int(client.created_at),

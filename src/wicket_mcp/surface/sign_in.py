@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable, Collection
 from typing import TYPE_CHECKING
 
 from wicket_mcp.config.model.config import Config
-from wicket_mcp.store.base import GrantStore
 from wicket_mcp.surface.asgi import Mount, OnRejected
 from wicket_mcp.surface.dashboard.sessions import UiSessions
 from wicket_mcp.surface.front_door import FrontDoor, Verifier
 from wicket_mcp.tasks import Tasks
 
 if TYPE_CHECKING:
+    from wicket_mcp.identity.clients import ClientsStore
     from wicket_mcp.identity.grants import Grants
     from wicket_mcp.identity.tokens import Tokens
     from wicket_mcp.identity.waiting import Waiting
@@ -33,7 +33,7 @@ class SignIn:
         bound: Callable[[], str],
         tasks: Tasks,
         grants: "Callable[[], Grants]",
-        store: GrantStore,
+        store: "ClientsStore",
         waiting: "Waiting",
         on_act: Callable[[str, str, str], None],
         on_rejected: OnRejected,

@@ -9,18 +9,23 @@ from wicket_mcp.store.sql.part import Database, Part, Row, insert, upsert
 
 _GRANT = "id, client, client_name, principal, credential, scopes, created_at, expires_at, used_at, revoked_at, reason"
 _TICKET = "digest, kind, grant_id, body, expires_at, used_at"
-_SURPLUS = """SELECT id FROM oauth_client WHERE id NOT IN (SELECT client FROM oauth_grant WHERE revoked_at IS NULL)
-              ORDER BY created_at DESC, rowid DESC LIMIT 9223372036854775807 OFFSET ?"""
+_UNUSED = "oauth_client WHERE id NOT IN (SELECT client FROM oauth_grant)"
+_SURPLUS = f"""SELECT id FROM (SELECT id, created_at FROM {_UNUSED} ORDER BY created_at DESC, rowid DESC
+               LIMIT 9223372036854775807 OFFSET ?) AS surplus WHERE created_at < ?"""  # noqa: S608  (our own words)
 
 
 class SqlGrants(Part):
-    async def save_oauth_client(self, client: StoredClient, most: int) -> None:
-        def save(db: Database) -> None:
+    async def save_oauth_client(self, client: StoredClient, most: int, kept_since: float) -> bool:
+        def save(db: Database) -> bool:
+            db.execute(f"DELETE FROM oauth_client WHERE id IN ({_SURPLUS})", (most - 1, kept_since))  # noqa: S608
+            (unused,) = db.execute(f"SELECT count(*) FROM {_UNUSED}", ()).fetchone() or (0,)  # noqa: S608
+            if unused >= most:
+                return False
             row = (client.id, client.name, encode(list(client.redirect_uris)), client.created_at)
             db.execute(upsert("oauth_client", "id, name, redirect_uris, created_at", "id"), row)
-            db.execute(f"DELETE FROM oauth_client WHERE id IN ({_SURPLUS})", (most,))  # noqa: S608  (our own words)
+            return True
 
-        await self._connection.write("oauth_grant", save)
+        return await self._connection.write("oauth_grant", save)
 
     async def oauth_client(self, client_id: str) -> StoredClient | None:
         row = await self._row("SELECT id, name, redirect_uris, created_at FROM oauth_client WHERE id = ?", client_id)
