@@ -20,7 +20,7 @@ _decoder = msgspec.json.Decoder()
 _encoder = msgspec.json.Encoder()
 
 MAX_DEPTH = 128
-_MARKS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
+_MARKS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{}]', re.DOTALL)
 """Texts, whose brackets mean nothing, and the brackets that do."""
 _NO_BRACKETS = bytes(code for code in range(256) if code not in b"[]{}")
 _PASSES = 8

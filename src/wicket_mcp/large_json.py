@@ -40,7 +40,7 @@ _scan = json.JSONDecoder(parse_constant=refuse_constant, parse_float=read_float)
 _decode = msgspec.json.Decoder().decode
 _blank = re.compile(r"[ \t\n\r]*").match
 _text_end = re.compile(r'[^"\\]*(?:\\(?:u[0-9A-Fa-f]{4}|[^u])[^"\\]*)*').match
-_texts = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_texts = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _SHOWN = {"]": 8, "}": 8, '"': 1}
 """How much of the next item belongs to a guess at an item's end, by the last character of an item."""
 

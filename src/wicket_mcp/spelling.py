@@ -58,6 +58,17 @@ def _is_plausible(name: str, candidate: str) -> bool:
     return False
 
 
+def stands_alone(name: str, text: str, before: "re.Pattern[str]", after: "re.Pattern[str]") -> bool:
+    """Whether a text has this name, not beside a character that `before` or `after` matches."""
+    start = text.find(name)
+    while start >= 0:
+        end = start + len(name)
+        if not before.match(text[start - 1 : start]) and not after.match(text, end):
+            return True
+        start = text.find(name, start + 1)
+    return False
+
+
 def _tail(name: str) -> str:
     return re.split(r"[./]|__", name)[-1]
 

@@ -26,7 +26,7 @@ SIGNATURE_FORMS = (240, 140)
 """Characters of each signature: the first form in which all of them fit is shown."""
 _NAME = re.compile(r"[\w.\-/:$]{1,64}")
 _LONG_WORD = re.compile(r"[^\s(){}|]{65,}")
-_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*+"?')
 _SPACE = re.compile(r"\s")
 _PURPOSE = 60  # characters of one server's purpose
 

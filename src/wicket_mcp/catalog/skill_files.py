@@ -14,6 +14,14 @@ from wicket_mcp.model import JsonObject, as_list, as_object, as_text
 
 MAX_FILES = 512
 MAX_BYTES = 16 * 1024 * 1024
+_PLAIN_VALUES = (
+    ("null", "", re.compile(r"^$")),
+    ("null", "~nN", re.compile(r"^(?:~|null|Null|NULL)$")),
+    ("bool", "tTfF", re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$")),
+    ("int", "-+0123456789", re.compile(r"^[-+]?[0-9]+$")),
+    ("float", "-+0123456789.", re.compile(r"^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$")),
+)
+"""How the core schema of YAML 1.2 writes each kind: its first character and the whole."""
 
 
 def is_within_limits(entry: JsonObject) -> bool:
@@ -77,13 +85,6 @@ def _loader(yaml: Any) -> Any:
     class Loader(yaml.SafeLoader):
         yaml_implicit_resolvers: ClassVar[Any] = {}
 
-    core = {
-        "null": (r"~|null|Null|NULL", "~nN"),
-        "bool": (r"true|True|TRUE|false|False|FALSE", "tTfF"),
-        "int": (r"[-+]?[0-9]+", "-+0123456789"),
-        "float": (r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", "-+0123456789."),
-    }
-    Loader.add_implicit_resolver("tag:yaml.org,2002:null", re.compile(r"^$"), [""])
-    for name, (pattern, first) in core.items():
-        Loader.add_implicit_resolver(f"tag:yaml.org,2002:{name}", re.compile(rf"^(?:{pattern})$"), list(first))
+    for name, first, pattern in _PLAIN_VALUES:
+        Loader.add_implicit_resolver(f"tag:yaml.org,2002:{name}", pattern, list(first) or [""])
     return Loader

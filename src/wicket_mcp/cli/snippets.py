@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from importlib.metadata import Distribution
 
 PACKAGE = "wicket-mcp"
-_OF_EXTRA = re.compile(r"(?P<package>[\w.-]+).*;.*extra == ['\"](?P<extra>[\w-]+)['\"].*")
+_OF_EXTRA = re.compile(r"(?P<package>[\w.-]++)[^;]*+;.*extra == ['\"](?P<extra>[\w-]+)['\"].*")
 
 
 def own_command() -> list[str]:

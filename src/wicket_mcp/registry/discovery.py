@@ -20,7 +20,7 @@ MAX_NEEDS = 6
 PER_NEED = 10
 CONFIDENT = 0.35  # the minimum for a recommendation
 
-_SPLIT = re.compile(r"\s*(?:[,;.!?\n]+|\b(?:and also|as well as|and|then|plus|also)\b|&)\s*", re.IGNORECASE)
+_SPLIT = re.compile(r"[,;.!?\n]++|\b(?:and also|as well as|and|then|plus|also)\b|&", re.IGNORECASE)
 _FILLER_WORDS = """
     automate automatically automation best better build connect could easily easy effectively efficiently find
     give good great handle help integrate integration looking lot make manage management mcp my nice perform really

@@ -12,7 +12,7 @@ _READ = 4000
 _LINE = 800  # the patterns below take quadratic time at worst, so longer lines are cut first
 _NEWLINES = re.compile(r"\r\n?|[\u2028\u2029\x0b\x0c\x85]")
 _BLANKS = "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"
-_HEADING = re.compile(r"#{1,6}\s+(.*?)\s*#*$")
+_HEADING = re.compile(r"#{1,6}\s++(.*)")
 _LABEL = re.compile(r"\W*(purpose|overview|description|summary|guardrails)\W*", re.IGNORECASE)
 _RULE = re.compile(r"[-=*_~\s]{3,}$|(```|~~~).*$|<!--.*-->$|!\[[^\]]*\]\([^)]*\)$")
 _BULLET = re.compile(r"(?:[-*+•]|\d{1,3}[.)])\s+")
@@ -20,15 +20,26 @@ _SECTION = re.compile(
     r"(?:arg(?:ument)?s|param(?:eter)?s?|inputs?|returns?|outputs?|error responses|raises|examples?|notes?|usage)\s*:",
     re.IGNORECASE,
 )
+_MARKS = (
+    ("***", "[^*]"),
+    ("**", r"(?:[^*]|\*(?!\*))"),
+    ("__", "(?:[^_]|_(?!_))"),
+    ("``", "(?:[^`]|`(?!`))"),
+    ("`", "[^`]"),
+)
+"""What stands on both sides of emphasized text, and a character of that text."""
 _MARKUP = (
-    (re.compile(r"!\[[^\]]*\]\([^)]*\)"), ""),
-    (re.compile(r"\[([^\]]+)\]\([^)\s]*\)"), r"\1"),
-    (re.compile(r"(\*\*\*|\*\*|__|``|`)(?=\S)(.+?)(?<=\S)\1(?![\w`])"), r"\2"),
-    (re.compile(r"(?<![\w*])\*(?=[^\s*])([^*]+?)(?<=\S)\*(?![\w*])"), r"\1"),
-    (re.compile(r"<([A-Za-z][\w-]{0,30})>(.*?)</\1>"), r"\2"),
+    (re.compile(r"!\[[^\[\]]*+\]\([^)\[]*+\)"), ""),
+    (re.compile(r"\[([^\[\]]++)\]\([^)\s\[]*+\)"), r"\1"),
+    *(
+        (re.compile(rf"{(mark := re.escape(sign))}(?=\S)({inner}++)(?<=\S){mark}(?![\w`])"), r"\1")
+        for sign, inner in _MARKS
+    ),
+    (re.compile(r"(?<![\w*])\*(?=[^\s*])([^*]++)(?<=\S)\*(?![\w*])"), r"\1"),
+    (re.compile(r"<([A-Za-z][\w-]{0,30})>([^<]*+)</\1>"), r"\2"),
 )
 _DEPRECATED = re.compile(r"\bDEPRECATED\b|\b[Dd]eprecated(?=[:\]),.])|\b(?:is|has been) deprecated\b")
-_END = re.compile(r"[.!?]+[\"'”’)\]]*(?=\s|$)|[。！？]")
+_END = re.compile(r"(?<![.!?])[.!?]++[\"'”’)\]]*+(?=\s|$)|[。！？]")
 _INITIALS = re.compile(r"(?:[A-Za-z]\.)+")
 _SHORT = frozenset(
     {
@@ -125,7 +136,7 @@ def _first_paragraph(text: str) -> str:
         if lines and (not line or heading or _RULE.match(line) or _BULLET.match(line) or _SECTION.match(line)):
             break
         if heading:
-            title = title or heading[1]
+            title = title or heading[1].rstrip("#").rstrip()
         elif line and not _RULE.match(line):
             bullet = None if lines else _BULLET.match(line)
             lines.append(line[bullet.end() :] if bullet else line)

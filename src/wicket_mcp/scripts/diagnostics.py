@@ -12,7 +12,7 @@ from wicket_mcp.model import JsonObject
 from wicket_mcp.scripts.api import HELPERS, Api
 from wicket_mcp.scripts.languages import LANGUAGES, NO_FILES, NO_MODULES
 from wicket_mcp.scripts.outcome import Problem
-from wicket_mcp.spelling import nearest
+from wicket_mcp.spelling import nearest, stands_alone
 
 LIMIT_KINDS = frozenset({"cpu", "wall", "memory", "calls", "output", "source", "busy"})
 _CHILD_KINDS = frozenset({"syntax", "type", "runtime", "tool", "value", "deadlock", "cpu", "memory", "output", "calls"})
@@ -36,10 +36,11 @@ _LUA_HABITS = (
     (re.compile(r"&&|\|\|"), "Lua writes `and` and `or`."),
     (re.compile(r"\bawait\b(?!\s*\()"), "Lua writes `:await()` behind a call."),
 )
-_IMPORT = re.compile(r"^\s*import\b[^\n;]*['\"]", re.MULTILINE)
+_IMPORT = re.compile(r"^[^\S\n]*+import\b[^\n;'\"]*+['\"]", re.MULTILINE)
 _TYPED = re.compile(
     r"\binterface\s+\w+\s*\{|\b(?:const|let|var)\s+\w+\s*:\s*\w|\)\s*:\s*\w[\w<>\[\]]*\s*(?:=>|\{)|\bas\s+\w+"
 )
+_BEFORE_NAME, _AFTER_NAME = re.compile(r"[\w'\"`.-]"), re.compile(r"[\w-]")
 _UNBOUND = re.compile(r"cannot access local variable '(\w+)'")
 _SHADOWED = re.compile(r"attempt to call a \w+ value \((?:local|upvalue|global) 'result'\)")
 _ARGUMENTS = re.compile(
@@ -97,7 +98,7 @@ def _explain_spelling(kind: str, message: str, text: str, api: Api) -> str:
 
 def _is_code(name: str, text: str) -> bool:
     """Whether a name appears outside of strings, as far as one line shows."""
-    return re.search(rf"(?<![\w'\"`.-]){re.escape(name)}(?![\w-])", text) is not None
+    return stands_alone(name, text, _BEFORE_NAME, _AFTER_NAME)
 
 
 def _hint(kind: str, message: str, language: str, api: Api, source: str) -> str:

@@ -28,7 +28,7 @@ _CAPABILITY_VERSION = 0x20080522
 _SYS_ADMIN = 21
 _PLACES = ("/dev/shm", "/mnt", "/media", "/run", "/tmp")  # noqa: S108  (mounted over in our own namespace alone)
 """Folders that most systems have: the new root is mounted over one of them until it becomes the root."""
-_LIBRARY = re.compile(r"(?:=>\s*)?(/\S+)\s+\(0x")
+_LIBRARY = re.compile(r"(?<!\S)(/\S++)\s++\(0x")
 _LISTING_PATIENCE = 10.0
 
 

@@ -15,6 +15,8 @@ from wicket_mcp.scripts.api import Api, Server
 _MOST_INTERFACES = 512 * 1024
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _NAME = re.compile(r"[A-Za-z_]\w*")
+_POSITIONAL = re.compile(r"\.(\w++)\s*+\(\s*+(?!\w++\s*+=[^=])(?=[^)\s])")
+"""A call with something other than `name=value`: for example a dict of arguments, which the checker cannot inspect."""
 _PYTHON_TYPES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
 _HELPER_STUBS = """
 class _tools:
@@ -31,11 +33,11 @@ args: dict[str, Any]
 
 def python(api: Api, source: str) -> str:
     """Stubs for what `source` mentions, for the checker."""
-    words = set(_WORD.findall(source))
+    words, positional = set(_WORD.findall(source)), set(_POSITIONAL.findall(source))
     parts = ["from typing import Any, Literal"]
     for ident, server in api.servers.items():
         if ident in words:
-            parts.append(_python_server(ident, server, words, source))
+            parts.append(_python_server(ident, server, words, positional))
     return "\n".join(parts) + _HELPER_STUBS
 
 
@@ -51,20 +53,19 @@ def positions(api: Api, source: str) -> dict[str, list[str]]:
     }
 
 
-def _python_server(ident: str, server: Server, words: set[str], source: str) -> str:
+def _python_server(ident: str, server: Server, words: set[str], positional: set[str]) -> str:
     lines = [f"class _{ident}:"]
     for name, tool in server.tools.items():
         if name in words:
-            lines.append(f"    async def {name}({_python_parameters(name, tool, source)}) -> Any: ...")
+            lines.append(f"    async def {name}({_python_parameters(tool, positional=name in positional)}) -> Any: ...")
     if len(lines) == 1:
         lines.append("    ...")
     return "\n".join([*lines, f"{ident}: _{ident}"])
 
 
-def _python_parameters(name: str, tool: Tool, source: str) -> str:
+def _python_parameters(tool: Tool, *, positional: bool) -> str:
     schema = tool.input_schema
-    # Called with something other than `name=value`: for example a dict of arguments, which the checker cannot inspect.
-    if re.search(rf"\.{name}\s*\(\s*(?!\w+\s*=[^=])[^)\s]", source):
+    if positional:
         return "self, *arguments: Any, **more: Any"
     fields = _fields(schema)
     required = schema.get("required")

@@ -9,7 +9,7 @@ import re
 from wicket_mcp.search.text import MAX_QUERY, STOP, words
 
 MAX_ERRANDS = 6
-_BORDER = re.compile(r"(?<=[.?!;])\s+|;\s*|\n+|,\s+(?:and|then|also)\s+|\s+(?:and|then)\s+|,\s+", re.IGNORECASE)
+_BORDER = re.compile(r"(?<=[.?!;])\s+|;\s*|(?<!\s)\s++(?:and|then)\s+|\n+|,\s+(?:and|then|also)\s+|,\s+", re.IGNORECASE)
 _LONG = 3
 """Words that make a clause a request, whatever it begins with."""
 _LEADING_WORDS = """

@@ -14,15 +14,17 @@ import msgspec
 
 from wicket_mcp.model import Tool
 from wicket_mcp.search.text import STOP, stem, words
+from wicket_mcp.spelling import stands_alone
 
 _NAME = re.compile(r"[A-Za-z0-9]+(?:\.[A-Za-z0-9]+)*")
+_LETTER = re.compile(r"[A-Za-z0-9]")
 _WRITTEN = re.compile(r"\S+")
 _PERHAPS_ADDRESS = re.compile(r"[/@]|www\.")
 _ADDRESS = re.compile(r"^\W*https?://|^\W*www\.|\w@\w")
 _WEB = re.compile(r"https?://([\w.-]*\w)(?::\d+)?(?:/[^\s\"'<>)\]]*[^\s\"'<>)\].,;:!?]|/)?")
 _QUESTION = re.compile(r"[?#]")
 _ENDING = re.compile(r"\.[a-z]{2,4}$")
-_QUOTED = re.compile('"[^"]*"|“[^”]*”|„[^“]*“|«[^»]*»|`[^`]*`')
+_QUOTED = re.compile('"[^"]*+"|“[^“”]*+”|„[^„“]*+“|«[^«»]*+»|`[^`]*+`')
 _READING = frozenset(("doc", "docs", "documentation", "manual", "tutorial", "tutorials"))
 """What is read about a product elsewhere than in it."""
 _HANDLED = frozenset(
@@ -86,7 +88,7 @@ def _in_addresses(matches: Sequence[re.Match[str]], known: Sequence[bool]) -> se
 
 
 def _is_word(name: str, text: str) -> bool:
-    return re.search(rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])", text) is not None
+    return stands_alone(name, text, _LETTER, _LETTER)
 
 
 def is_product(word: str) -> bool:

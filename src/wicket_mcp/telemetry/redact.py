@@ -19,7 +19,7 @@ __all__ += ["mask_assignments", "mask_strings", "mask_url", "url_secrets"]
 _LONGEST_PLAIN_SEGMENT = 15  # a longer piece of a path may be a key, as in https://host/api/SECRET/mcp
 _LONGEST_PLAIN_WORD = 23  # a longer word without a slash, dot or space is more likely a key than a name
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-_ASSIGNMENT = re.compile(r"([\w-]+)([\"']?\s?[=:]\s?[\"']?(?:[Bb]earer )?)([^\s\"',;]+)")
+_ASSIGNMENT = re.compile(r"(?<![\w-])([\w-]++)([\"']?\s?[=:]\s?[\"']?(?:[Bb]earer )?)([^\s\"',;]+)")
 _KEY_LIKE = re.compile(r"[A-Za-z0-9_+=-]+")
 _SECRET_WORDS = frozenset(
     {"apikey", "auth", "authorization", "bearer", "cookie", "credential", "credentials", "key", "pass", "passphrase"}

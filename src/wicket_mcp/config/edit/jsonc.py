@@ -13,7 +13,9 @@ import msgspec
 
 from wicket_mcp import codec
 
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?\*/|[{}\[\],:]|[^\s{}\[\],:"/]+', re.DOTALL)
+_TOKEN = re.compile(
+    r'"(?:[^"\\]|\\.)*+"?|//[^\n]*|/\*(?:[^*]|\*(?!/))*+(?:\*/)?|[{}\[\],:]|[^\s{}\[\],:"/]+', re.DOTALL
+)
 _INDENT = re.compile(r"^([ \t]+)\S", re.MULTILINE)
 
 

@@ -101,7 +101,8 @@ def merge_server(text: str, server: ServerConfig, path: Path) -> tuple[str, str,
     used_names = names.Names()
     for name, known in present.items():
         used_names.claim(name)
-        if re.fullmatch(rf"{re.escape(server.name)}(-\d+)?", name) and _is_same(known, server, path.parent):
+        number = name.removeprefix(f"{server.name}-")
+        if (name == server.name or (number != name and number.isdecimal())) and _is_same(known, server, path.parent):
             return text, name, False
     name = used_names.claim(server.name)
     title = "" if server.title == server.name else server.title

@@ -30,13 +30,17 @@ _TRANSPORTS = {
 _PART_OF_THE_CLIENT = {"builtin", "frontend", "inline_python", "platform"}
 _UNSUPPORTED = {"cli-adapter", "inprocess", "sdk", "tcp", "websocket", "ws"}
 _BARE_VARIABLE = re.compile(r"((?:Bearer )?)\$([A-Z_][A-Z0-9_]*)")
-_SECRETREF = re.compile(r"secretref:[a-z]+:[^\s\"']*?([A-Za-z_][A-Za-z0-9_]*)(?=$|[\s\"'])")
+_SECRETREF = re.compile(r"secretref:[a-z]++:(?:[A-Za-z0-9_]*+[^\sA-Za-z0-9_\"']++)*+[0-9]*+([A-Za-z_][A-Za-z0-9_]*+)?")
 _BRACED = re.compile(r"(?<!\$)\{(env|file):([^{}]+)\}")
 _INPUT = re.compile(r"\$\{input:([^{}:]+)\}")
 
 
 def _same(value: Any) -> Any:
     return value
+
+
+def _variable(match: re.Match[str]) -> str:
+    return f"${{env:{match[1]}}}" if match[1] else match[0]
 
 
 def _invert(value: Any) -> Any:
@@ -214,7 +218,7 @@ class Vocabulary:
         if _BARE_VARIABLE.fullmatch(value):
             value = _BARE_VARIABLE.sub(r"\1${env:\2}", value)
         value = _BRACED.sub(r"${\1:\2}", value)
-        return _INPUT.sub(self._input, _SECRETREF.sub(r"${env:\1}", value))
+        return _INPUT.sub(self._input, _SECRETREF.sub(_variable, value))
 
     def _input(self, match: re.Match[str]) -> str:
         default = self._inputs.get(match[1])

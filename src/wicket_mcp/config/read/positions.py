@@ -10,7 +10,7 @@ from bisect import bisect_right
 from wicket_mcp import codec
 from wicket_mcp.config.model.validation import KeyPath
 
-_JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
+_JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"?|[{}\[\],:]|[^\s{}\[\],:"]+')
 _TOML_BLANK = re.compile(r"(?:\s|#[^\n]*)*")
 _TOML_KEY = re.compile(r"""\s*(?:([A-Za-z0-9_-]+)|"((?:[^"\\]|\\.)*)"|'([^']*)')\s*""")
 _TOML_SCALAR = re.compile(

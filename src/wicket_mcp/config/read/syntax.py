@@ -14,8 +14,8 @@ from typing import Any, Literal
 from wicket_mcp.config.model.validation import InvalidOption, KeyPath
 from wicket_mcp.config.read.positions import json_lines, toml_lines
 
-_JSON_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
-_JSON_TRAILING_COMMA = re.compile(r'"(?:[^"\\\n]|\\.)*"|,(?=\s*[}\]])')
+_JSON_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*+"?|//[^\n]*|/\*(?:[^*]|\*(?!/))*+(?:\*/)?')
+_JSON_TRAILING_COMMA = re.compile(r'"(?:[^"\\\n]|\\.)*+"?|,(?=\s*[}\]])')
 _YAML_START = re.compile(r"""(?:---|%YAML|- |[A-Za-z_"'][^=:#]*:(?:\s|$))""")
 _TOML_PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 
@@ -105,8 +105,9 @@ def _json(text: str) -> Document:
 
 
 def _blank(match: re.Match[str]) -> str:
-    """Replace a comment or comma by spaces, so that offsets stay the same."""
-    return match[0] if match[0].startswith('"') else re.sub(r"[^\n]", " ", match[0])
+    """Replace a comment or comma by spaces, so that offsets stay the same. A comment without an end is an error."""
+    stays = match[0].startswith('"') or (match[0].startswith("/*") and not match[0].endswith("*/", 2))
+    return match[0] if stays else re.sub(r"[^\n]", " ", match[0])
 
 
 def _refuse(constant: str) -> Any:
