@@ -115,8 +115,8 @@ class HttpClient:
         headers = self._headers
         if self._modern:
             headers = headers | {"Mcp-Method": method}
-            if "name" in params:
-                headers["Mcp-Name"] = params["name"]
+            if name := params.get("name", params.get("uri")):
+                headers["Mcp-Name"] = name
             params = {**params, "_meta": META}
         body = encode({"jsonrpc": "2.0", "id": self._number, "method": method, "params": params})
         reply = await self._hop.post(self._path, headers, body)

@@ -1,10 +1,10 @@
 """How long one thing holds the event loop at most: `python bench/held.py [ROUNDS]`, five unless told.
 
 One request, one message of a server, one script, one schema or one list at a time, at a gateway that does nothing else
-(`peers/watched_gateway.py`). Printed for each: how late the loop was at most, threads that held the interpreter
-included; how much of such a wait the gateway was at work, which a busy machine does not change; and the processor time
-of its longest callback; each the median of the rounds, and the worst. Exit status 1 where a median of the lateness is
-above `MOST`: run it on a quiet machine.
+(`peers/watched_gateway.py`); and attacks: text that may take a square of its length to read. Printed for each: how late
+the loop was at most, threads that held the interpreter included; how much of such a wait the gateway was at work, which
+a busy machine does not change; and the processor time of its longest callback; each the median of the rounds, and the
+worst. Exit status 1 where a median of the lateness is above `MOST`: run it on a quiet machine.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ MOST = 0.05
 QUICK = 8
 """Servers that are only started."""
 QUICK_TOOLS = tuple(f"quick{number}.echo" for number in range(QUICK))
-HEAVY = ("Results", "Schemas", "Many")
+HEAVY = ("Results", "Schemas", "Many", "Hostile")
 KIB, MIB = 1024, 1024 * 1024
 
 Case: TypeAlias = Callable[["Watched"], Awaitable[Any]]
@@ -36,15 +36,16 @@ Case: TypeAlias = Callable[["Watched"], Awaitable[Any]]
 class Watched:
     """A gateway, a client of it, and what its loop reports."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, more: str = "") -> None:
         port = free_port()
         self._report = folder / "report"
         self._report.touch()
-        serve = ("serve", "--config", str(_configuration(folder)), "--http", f"127.0.0.1:{port}", "--no-auth")
+        serve = ("serve", "--config", str(_configuration(folder, more)), "--http", f"127.0.0.1:{port}", "--no-auth")
         command = (sys.executable, str(HERE / "peers" / "watched_gateway.py"), str(self._report), *serve)
         self.program = Program(command, folder / "wicket.log")
         self._client = HttpClient(port, modern=True)
         self._flat = HttpClient(port, "/mcp/flat", modern=True)
+        self._port = port
         self._started = 0
         self.stored = ""
         """The handle of a large result."""
@@ -60,6 +61,17 @@ class Watched:
 
     async def call(self, tool: str, **arguments: Any) -> JsonObject:
         return await self.own("call_tool", name=tool, arguments=arguments)
+
+    async def send_raw(self, head: bytes) -> bytes:
+        """A request as these bytes say it; the first line of its answer."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+        writer.write(head)
+        line = await reader.readline()
+        writer.close()
+        return line
+
+    async def read_resource(self, uri: str) -> JsonObject:
+        return await self._client.request("resources/read", {"uri": uri})
 
     async def list_flat(self) -> JsonObject:
         return await self._flat.request("tools/list", {})
@@ -85,15 +97,13 @@ class Watched:
         return json.loads(text.splitlines()[-1])
 
 
-def _configuration(folder: Path) -> Path:
+def _configuration(folder: Path, more: str) -> Path:
     program = str(HERE / "peers" / "heavy_server.py")
     kinds = {kind.lower(): kind for kind in HEAVY} | {f"quick{number}": "Quick" for number in range(QUICK)}
-    tables = [
-        f"[servers.{name}]\ncommand = {json.dumps(sys.executable)}\nargs = {json.dumps([program, kind])}\n"
-        for name, kind in kinds.items()
-    ]
+    command = f"command = {json.dumps(sys.executable)}\nadded = 'hold'"
+    tables = [f"[servers.{name}]\n{command}\nargs = {json.dumps([program, kind])}\n" for name, kind in kinds.items()]
     path = folder / "wicket.toml"
-    path.write_text(f'state_dir = "{folder / "state"}"\n' + "\n".join(tables))
+    path.write_text(f'state_dir = "{folder / "state"}"\n' + "\n".join(tables) + more)
     return path
 
 
@@ -147,6 +157,73 @@ CASES: dict[str, Case] = {
 }
 
 
+def _page(sign: str, count: int, **arguments: str) -> Case:
+    """A page of one character, and a call with an effect while it is remembered."""
+
+    async def attack(watched: Watched) -> None:
+        await watched.call("hostile.read_page", sign=sign, count=count)
+        await watched.call("hostile.send_mail", **arguments or {"to": "bob@example.com"})
+
+    return attack
+
+
+async def _template(watched: Watched) -> None:
+    await watched.call("hostile.add_template")
+    await watched.read_resource("mcp://hostile/doc://" + "a" * 40)
+
+
+def _headers(path: str, name: str, value: str, times: int = 1) -> Case:
+    head = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n" + f"{name}: {value}\r\n" * times + "\r\n"
+    return lambda watched: watched.send_raw(head.encode())
+
+
+async def _broken_text(watched: Watched) -> None:
+    body = b'{"jsonrpc": "2.0", "id": 1, "x": ' + b'\\"' * 1_000_000
+    head = f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+    await watched.send_raw(head.encode() + b"\r\n\r\n" + body)
+
+
+ATTACKS: dict[str, Case] = {
+    "a page of 1,000,000 underscores": _page("_", 1_000_000),
+    "a page of 500,000 newlines": _page("\n", 500_000),
+    "a page of 500,000 pairs": _page("a.", 500_000),
+    "an argument of 400,000 pairs": _page("plain words. ", 100, to="a." * 400_000),
+    "a template with 18 placeholders": _template,
+    "a challenge of 30 lines of 8,000 letters": lambda watched: watched.call("challenging.any"),
+    "a cookie of 60,000 backslashes": _headers("/ui", "Cookie", 'a="' + "\\1" * 30_000 + '"'),
+    "2,000 cookies": _headers("/ui", "Cookie", "a=b; " * 2_000),
+    "an Accept of 30,000 commas": _headers("/mcp", "Accept", "," * 30_000),
+    "an Authorization of 60,000 letters": _headers("/mcp", "Authorization", "Bearer " + "a." * 30_000),
+    "two million quotes": _broken_text,
+    "describing 160,000 characters of markup": lambda watched: watched.own("describe_tools", names=["hostile.marked"]),
+    "a query of 100,000 blanks": lambda watched: watched.own("find_tools", query="a" + " " * 100_000 + "b"),
+}
+"""What a server, a page, a client or a browser may send; with `flow` on."""
+
+
+class Challenging:
+    """A remote server that answers everything with a very long challenge."""
+
+    def __init__(self) -> None:
+        lines = f"WWW-Authenticate: Bearer {'_' * 8_000}\r\n" * 30
+        self._answer = f"HTTP/1.1 401 Unauthorized\r\n{lines}Content-Length: 0\r\nConnection: close\r\n\r\n".encode()
+        self._server: asyncio.Server | None = None
+
+    async def start(self) -> str:
+        """Its address."""
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/mcp"
+
+    async def stop(self) -> None:
+        if self._server is not None:
+            self._server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(65_536)
+        writer.write(self._answer)
+        writer.close()
+
+
 def _say(title: str, worst: Sequence[dict[str, Any]]) -> str:
     late = [turn["late"] * 1000 for turn in worst]
     own = [turn["own"] * 1000 for turn in worst]
@@ -198,11 +275,34 @@ async def measure_cases(rounds: int, worst: dict[str, list[dict[str, Any]]]) -> 
             await watched.program.stop()
 
 
+async def measure_attacks(rounds: int, worst: dict[str, list[dict[str, Any]]]) -> None:
+    """A fresh gateway for each round, with information flow on."""
+    for _ in range(rounds):
+        with tempfile.TemporaryDirectory() as name:
+            challenging = Challenging()
+            remote = f'[servers.challenging]\nurl = "{await challenging.start()}"\n[policy]\nflow = "deny"\n'
+            watched = Watched(Path(name), remote)
+            try:
+                await watched.start()
+                await watched.own("find_tools", query="a tool")
+                await watched.read(15.0)
+                for title, attack in ATTACKS.items():
+                    try:
+                        await attack(watched)
+                    except BenchError as problem:  # refused, as it should be
+                        print(f"{title}: {str(problem)[:100]}")
+                    worst[title].append(await watched.read())
+            finally:
+                await watched.program.stop()
+                await challenging.stop()
+
+
 async def main(rounds: int = 5) -> int:
-    worst: dict[str, list[dict[str, Any]]] = {title: [] for title in (LISTING, OTHERS, INDEXING, *CASES)}
+    worst: dict[str, list[dict[str, Any]]] = {title: [] for title in (LISTING, OTHERS, INDEXING, *CASES, *ATTACKS)}
     for _ in range(rounds):
         await list_and_index(worst)
     await measure_cases(rounds, worst)
+    await measure_attacks(rounds, worst)
     for title, turns in worst.items():
         print(_say(title, turns))
     return int(any(statistics.median(turn["late"] for turn in turns) > MOST for turns in worst.values()))

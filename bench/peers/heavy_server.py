@@ -1,4 +1,4 @@
-"""Servers whose results, schemas or lists weigh much: `python heavy_server.py Results|Schemas|Many|Quick`."""
+"""Servers whose results, schemas or lists weigh much: `python heavy_server.py Results|Schemas|Many|Quick|Hostile`."""
 
 import sys
 from typing import Any, ClassVar
@@ -92,5 +92,41 @@ class Quick(Tools):
     tools: ClassVar = [{"name": "echo", "inputSchema": ANYTHING}]
 
 
+class Hostile(Tools):
+    """Says what is slow to read: pages, descriptions, lines of its log, and a template that it adds later."""
+
+    tools: ClassVar = [
+        {"name": "read_page", "inputSchema": ANYTHING},
+        {"name": "send_mail", "inputSchema": ANYTHING},
+        {"name": "add_template", "inputSchema": ANYTHING},
+        {"name": "marked", "description": "![" * 20_000 + "`a" * 20_000 + "<a>" * 20_000, "inputSchema": ANYTHING},
+    ]
+    templates: ClassVar[list[dict[str, Any]]] = [{"name": "plain", "uriTemplate": "doc://{x}"}]
+
+    def answer(self, number: Any, method: str, params: dict[str, Any]) -> None:
+        if method == "initialize":
+            capabilities = {"tools": {}, "resources": {"listChanged": True}}
+            info = {"name": "hostile", "version": "1"}
+            self.result(number, {"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": info})
+        elif method == "resources/templates/list":
+            self.result(number, {"resourceTemplates": self.templates})
+        elif method == "resources/list":
+            self.result(number, {"resources": []})
+        elif method == "resources/read":
+            self.result(number, {"contents": []})
+        else:
+            super().answer(number, method, params)
+
+    def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        if name == "add_template":
+            self.templates.append({"name": "slow", "uriTemplate": f"doc://{{x}}{'a{x}' * 18}{{y}}!"})
+            self.send({"jsonrpc": "2.0", "method": "notifications/resources/list_changed"})
+        elif name == "read_page":
+            sys.stderr.write("a-" * 20_000 + "\n")
+            return {"content": [{"type": "text", "text": arguments.get("sign", "") * arguments.get("count", 0)}]}
+        return super().call(name, arguments)
+
+
 if __name__ == "__main__":
-    {"Results": Results, "Schemas": Schemas, "Many": Many, "Quick": Quick}[sys.argv[1]]().run()
+    kinds = {"Results": Results, "Schemas": Schemas, "Many": Many, "Quick": Quick, "Hostile": Hostile}
+    kinds[sys.argv[1]]().run()
