@@ -295,5 +295,19 @@ Content-Length: {len(body)}
 Connection: close
 
 """.replace("\n", "\r\n")
-    async with open_gateway({}) as gateway, serve_http(gateway, token=None) as address:
+    http = {"allowed_origins": ["http://localhost:3000"]}
+    async with open_gateway({}, http=http) as gateway, serve_http(gateway, token=None) as address:
         assert status_of(await send(address, head.encode() + body)) == status
+
+
+@pytest.mark.promise("V28", "Without a token, pages of other ports of this machine may not call either.")
+async def test_v28_a_page_of_another_port_needs_leave_where_no_token_is_needed(open_gateway: OpenGateway) -> None:
+    """W22."""
+    async with open_gateway({}) as gateway, serve_http(gateway, token=None) as address:
+        own = address.removesuffix("/mcp")
+        async with raw_client(address) as client:
+            for origin, status in (("http://localhost:3000", 403), (own, 200)):
+                preflight = {"Origin": origin, "Access-Control-Request-Method": "POST"}
+                async with client.session.options(address, headers=preflight) as answer:
+                    assert answer.status == {403: 403, 200: 204}[status]
+                assert (await client.modern("server/discover", Origin=origin))[0] == status

@@ -52,6 +52,24 @@ async def echo(scope: Scope, receive: Receive, send: Send) -> None:
     await send_json(send, 200, {"path": scope["path"], "query": query, "body": body.decode()})
 
 
+@pytest.mark.parametrize(
+    ("target", "status"),
+    [
+        (b"http://evil.example/", 421),
+        (b"http://x:80/", 421),
+        (b"http://evil@x/", 421),
+        (b"http://x?http://x/", 400),
+        (b"http://X/a?b", 200),
+        (b"/a?http://evil.example/", 200),
+    ],
+)
+async def test_a_request_that_names_two_hosts_is_not_served(target: bytes, status: int) -> None:
+    """W23."""
+    async with serve(echo) as (_, sock):
+        answer = await exchange(sock, b"GET " + target + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    assert int(answer.split()[1]) == status
+
+
 LAST = b"GET /last HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from wicket_mcp.errors import ConfigError
-from wicket_mcp.files import replace_file
+from wicket_mcp.files import check_owner, replace_file
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +50,7 @@ def new_key() -> bytes:
 def read_keys(path: Path) -> list[bytes]:
     """The keys in a file; empty if there is no file. Raises ConfigError."""
     try:
+        check_owner(path)
         text = path.read_text("ascii")
         if path.stat().st_mode & 0o077:
             path.chmod(0o600)

@@ -128,7 +128,7 @@ class Guard:
         if host is None or b"host" in repeated or not self._host_allowed(host):
             return Rejected(421, "This Host is not served here. Add it to http.allowed_hosts if it should be.")
         origin = headers.get(b"origin")
-        strange = origin is not None and (b"origin" in repeated or not self._origin_allowed(origin))
+        strange = origin is not None and (b"origin" in repeated or not self._origin_allowed(origin, host))
         if strange and authentication != "open":
             return Rejected(403, "This Origin may not call here. Add it to http.allowed_origins if it should.")
         return None
@@ -153,11 +153,16 @@ class Guard:
             return True
         return _is_loopback(host) or host.lower() in self._hosts or value.lower() in self._hosts
 
-    def _origin_allowed(self, value: str) -> bool:
+    def _origin_allowed(self, value: str, host: str) -> bool:
+        """Pages of this machine may call with a token. Without one, every program here that serves pages would be let
+        in: only our own pages may.
+        """
+        scheme, _, place = value.lower().partition("://")
         if value.lower() in self._origins:
             return True
-        is_web = value.lower().startswith(("http://", "https://"))
-        return self._local and is_web and _is_loopback(_host_in(value) or "")
+        if not self._local or scheme not in ("http", "https") or not _is_loopback(_host_in(value) or ""):
+            return False
+        return self._token is not None or place == host.lower()
 
 
 def check_exposure(config: HttpConfig, *, authenticated: bool) -> None:

@@ -332,7 +332,10 @@ class HttpConnection(asyncio.Protocol):
         self._head_size = 0
         parser = self._parser
         version: str = parser.get_http_version()
-        path, raw_path, query = _split(self._url)
+        path, raw_path, query, authority = _split(self._url)
+        if authority and [authority.lower()] != [value.lower() for name, value in self._headers if name == b"host"]:
+            self._rejection = (421, "This request names two hosts.")
+            raise _HeadRejected
         scope: Scope = {
             "type": "http",
             "http_version": version,
@@ -486,11 +489,12 @@ class _Deaf:
 
 
 @lru_cache(64)
-def _split(url: bytes) -> tuple[str, bytes, bytes]:
-    """A request's path, decoded and as sent, and its query. Raises HttpParserError."""
+def _split(url: bytes) -> tuple[str, bytes, bytes, bytes]:
+    """A request's path, decoded and as sent, its query, and a host if it names one. Raises HttpParserError."""
     if url.startswith(b"/") and not url.startswith(b"//") and not any(byte in url for byte in (b"?", b"#", b"%")):
-        return url.decode("ascii"), url, b""
+        return url.decode("ascii"), url, b"", b""
     parsed: Any = httptools.parse_url(url)
     raw_path: bytes = parsed.path
     path = raw_path.decode("ascii")
-    return unquote(path) if "%" in path else path, raw_path, parsed.query or b""
+    authority = url.split(b"/", 3)[2] if parsed.schema else b""
+    return unquote(path) if "%" in path else path, raw_path, parsed.query or b"", authority

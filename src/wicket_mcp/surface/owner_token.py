@@ -8,6 +8,7 @@ import secrets
 from pathlib import Path
 
 from wicket_mcp.errors import ConfigError
+from wicket_mcp.files import check_owner, claim_folder
 
 TOKEN_VARIABLE = "WICKET_TOKEN"  # noqa: S105  (its name)
 SHORTEST_TOKEN = 16
@@ -20,9 +21,10 @@ def load_token(folder: Path) -> tuple[str, Path | str]:
             raise ConfigError("the token is too short", key=TOKEN_VARIABLE, hint="openssl rand -base64 32")
         return named, TOKEN_VARIABLE
     path = folder / "token"
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    claim_folder(folder)
     if not path.exists():
         _create_token(path)
+    check_owner(path)
     token = path.read_text("utf-8").strip()
     if len(token) < SHORTEST_TOKEN:
         raise ConfigError("the token is too short", file=str(path), hint="Delete the file; a new one is made.")

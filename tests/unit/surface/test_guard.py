@@ -36,6 +36,25 @@ def test_pages_of_this_machine_may_call(origin: bytes) -> None:
     assert _status(HOST, AUTH, (b"origin", origin)) == 200
 
 
+def test_without_a_token_only_our_own_pages_and_those_that_are_listed_may_call() -> None:
+    """W22."""
+    config = HttpConfig(allowed_origins=("http://localhost:5173",))
+    guard = Guard(config, None)
+    verdicts = {
+        origin: guard.admit(RequestHeaders([HOST, (b"origin", origin)]))
+        for origin in (
+            b"http://127.0.0.1:8377",
+            b"http://localhost:5173",
+            b"http://localhost:3000",
+            b"http://localhost:8377",
+            b"http://127.0.0.1",
+            b"http://127.0.0.1:8377/",
+            b"null",
+        )
+    }
+    assert [not isinstance(verdict, Rejected) for verdict in verdicts.values()] == [True, True, *[False] * 5]
+
+
 def test_b19_starts_at_the_same_time_read_one_token(tmp_path: Path) -> None:
     """B19: touch-then-write showed others an empty file, or gave two starts a token each."""
     for attempt in range(20):

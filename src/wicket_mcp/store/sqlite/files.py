@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from wicket_mcp.errors import ConfigError
+from wicket_mcp.files import check_owner, claim_folder
 from wicket_mcp.store.sql.migrations import TooNew
 from wicket_mcp.store.sqlite.migrations import migrate, version_of
 
@@ -38,7 +39,9 @@ class Connections(NamedTuple):
 def open_file(path: Path) -> Connections:
     """Raises ConfigError."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        claim_folder(path.parent)
+        if path.exists():
+            check_owner(path)
         try:
             return _retry(lambda: _connections(path))
         except sqlite3.DatabaseError as problem:
