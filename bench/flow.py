@@ -31,7 +31,8 @@ from wicket_mcp.errors import WicketError
 from wicket_mcp.model import LOCAL, JsonObject, Principal, Tool
 from wicket_mcp.request import tool_call
 from wicket_mcp.trust import matching
-from wicket_mcp.trust.flow import Flow, Memory
+from wicket_mcp.trust.flow import Flow
+from wicket_mcp.trust.memory import Memory
 from wicket_mcp.trust.rules import Call
 
 SUITES = ("workspace", "travel", "banking", "slack")
@@ -105,15 +106,15 @@ class Play:
         changes = [bool(step.body.get("_meta", {}).get("changed")) for step in self.calls]
         return any(change and not all(changes[:number]) for number, change in enumerate(changes))
 
-    def repeat(self) -> frozenset[str]:
+    async def repeat(self) -> frozenset[str]:
         """The rules that ask about the same calls now."""
         flow, client, words = Flow("ask", (), Memory()), Client("again", yes=True), list[str]()
         for number, step in enumerate([*self.before, *self.calls]):
             request = tool_call(step.tool, step.arguments, client)
-            finding = flow.examine(request, Call(step.tool.server, step.tool.name, step.arguments, {}, "local"))
+            finding = await flow.examine(request, Call(step.tool.server, step.tool.name, step.arguments, {}, "local"))
             if number >= len(self.before) and finding is not None and "untrusted" in finding.labels:
                 words.append(finding.words)
-            flow.observe(request, step.body, flow.read(request, step.body))
+            await flow.observe(request, step.body)
         return rules_of(words)
 
 
@@ -147,8 +148,8 @@ class Tally:
         reached, changed, allowed = (f"{count}/{len(self.attacks)}" for count in counts)
         return f"goal reached {reached}   something changed {changed}   (goal reached with a yes: {allowed})"
 
-    def repeat(self) -> "Tally":
-        again = [[replace(play, rules=play.repeat()) for play in plays] for plays in (self.honest, self.attacks)]
+    async def repeat(self) -> "Tally":
+        again = [[replace(play, rules=await play.repeat()) for play in plays] for plays in (self.honest, self.attacks)]
         return Tally(*again)
 
 
@@ -156,13 +157,13 @@ NUMBERS = {"BESIDE": (40, 20, 80), "LABEL": (120, 60, 240), "LONGEST": (400, 200
 """The numbers in the rules, as they are and otherwise. Eight characters are given, and not ours to choose."""
 
 
-def show_left_out(tallies: dict[str, Tally]) -> None:
+async def show_left_out(tallies: dict[str, Tally]) -> None:
     """For each suite, the figures of the numbers and rules that do best on the three others."""
     variants: dict[tuple[Any, ...], dict[str, Tally]] = {}
     for numbers in itertools.product(*NUMBERS.values()):
         for name, number in zip(NUMBERS, numbers, strict=True):
             setattr(matching, name, number)
-        repeated = {suite: tally.repeat() for suite, tally in tallies.items()}
+        repeated = {suite: await tally.repeat() for suite, tally in tallies.items()}
         for rules in (MATCHING, ALL):
             variants[*numbers, rules] = repeated
     sums = [0, 0, 0, 0]
@@ -286,7 +287,7 @@ async def main() -> None:
     verbose = "--verbose" in sys.argv
     tallies = await measure_suites(SUITES, verbose)
     print(f"{BASELINES}\n\nleave one suite out:")
-    show_left_out(tallies)
+    await show_left_out(tallies)
     if "--unseen" in sys.argv:
         folder = sys.argv[sys.argv.index("--unseen") + 1]
         print("\nsuites that nobody looked at:")

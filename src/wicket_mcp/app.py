@@ -57,7 +57,7 @@ from wicket_mcp.surface.local_tasks import LocalTasks
 from wicket_mcp.surface.outbox import Counters
 from wicket_mcp.surface.protocol import Protocol, Serving
 from wicket_mcp.tasks import Tasks
-from wicket_mcp.trust.flow import Memory
+from wicket_mcp.trust.memory import Memory
 from wicket_mcp.trust.policy import demand
 from wicket_mcp.upstream.events import UpstreamEvent
 from wicket_mcp.upstream.pool import ROOTS_WITHHELD

@@ -43,7 +43,8 @@ from wicket_mcp.scripting import Scripting
 from wicket_mcp.surface.protocol import Served
 from wicket_mcp.trust.always import FILE as ALWAYS_FILE
 from wicket_mcp.trust.always import Always
-from wicket_mcp.trust.flow import Flow, Memory
+from wicket_mcp.trust.flow import Flow
+from wicket_mcp.trust.memory import Memory
 from wicket_mcp.trust.rules import Rules
 from wicket_mcp.verbs import Verbs
 
@@ -256,7 +257,7 @@ class _Reading:
 
     async def note(self, reader: Caller, run: str, handle: str, value: object) -> None:
         tool, body = await self._results.origin(handle, reader.principal)
-        self._flow.observe_stored(reader, run, tool, body, value)
+        await self._flow.observe_stored(reader, run, tool, body, value)
 
     def labels(self, reader: Caller, run: str) -> JsonObject:
         return self._flow.labels_of_run(reader, run).ifc

@@ -1,11 +1,12 @@
 """Where data comes from and where it goes: what others wrote does not decide what is sent."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.conftest import OpenGateway
+from tests.conftest import OpenGateway, Server, peer
 from tests.trust.conftest import PROMPT, READ, SEND, Offer
 from tests.trust.test_rules import Person, call, last, no, yes
 from wicket_mcp.codec import decode, encode
@@ -18,8 +19,7 @@ from wicket_mcp.trust import matching
 from wicket_mcp.trust.concealing import conceal, conceal_body
 from wicket_mcp.trust.effects import READS as READING_VERBS
 from wicket_mcp.trust.effects import VERBS, effect_of
-from wicket_mcp.trust.flow import MAX_SOURCES, Session, Source
-from wicket_mcp.trust.sources import OTHERS_WRITE, Labels, kind_of, labels_of
+from wicket_mcp.trust.sources import OTHERS_WRITE, kind_of, labels_of
 
 MAIL = {
     "from": "bob@example.com",
@@ -131,16 +131,6 @@ TRUST = "io.modelcontextprotocol/trust-annotations"
 def test_labels_stated_about_a_result_or_a_part_of_it_are_joined(body: JsonObject, labels: tuple[bool, bool]) -> None:
     stated = labels_of(Tool("m", "get_time", {}), body, ())
     assert (stated.untrusted, stated.private) == labels
-
-
-def test_a_repeated_text_keeps_the_strictest_of_its_labels() -> None:
-    text = matching.read({"body": MAIL["body"], "id": "message-4711"})
-    session = Session()
-    for labels in (Labels(False, False, "mail"), Labels(True, False), Labels(False, True), Labels(False, False)):
-        session.add(Source("m.read", 0.0, "", labels, text))
-    (source,) = session.sources
-    assert source.labels == Labels(True, True, "mail")
-    assert session.fields == {"message-4711": 1}
 
 
 @pytest.mark.parametrize(
@@ -656,19 +646,6 @@ def test_what_is_concealed_has_another_text_in_the_same_place() -> None:
     assert conceal("Grüße an alle in der 3. Straße", ()) != "Grüße an alle in der 3. Straße"
 
 
-def test_what_a_session_remembers_is_bounded_and_kept_once() -> None:
-    session = Session()
-    labels = kind_of("m", "read")
-    for number in range(MAX_SOURCES * 2):
-        for _ in range(3):
-            text = matching.read({"id": f"message-{number}", "body": f"The mail of number {number}."})
-            session.add(Source("m.read", 0.0, "", labels, text))
-    assert len(list(session.sources)) == MAX_SOURCES
-    assert set(session.fields) == {f"message-{number}" for number in range(MAX_SOURCES, MAX_SOURCES * 2)}
-    session.add(Source("m.read", 0.0, "", labels, matching.read({"body": "a long word " * 100_000})))
-    assert sum(len(source.text) for source in session.sources) <= matching.MAX_TEXT
-
-
 async def test_a_rule_may_look_at_labels(offer: Offer, open_gateway: OpenGateway) -> None:
     rules = [{"name": "private stays", "action": "deny", "labels": ["private"], "effects": ["sends", "publishes"]}]
     inbox = {**READ, "name": "read_inbox"}
@@ -678,6 +655,98 @@ async def test_a_rule_may_look_at_labels(offer: Offer, open_gateway: OpenGateway
         with pytest.raises(Denied, match="the rule 'private stays' refuses it"):
             await call(gateway, person, "m.send", to="ann", text="desk@attacker.example")
         assert (await call(gateway, person, "m.send", to="ann", text="hello"))["content"]
+
+
+def two_servers(tmp_path: Path, **results: JsonObject) -> dict[str, Server]:
+    """A server with private data, and one of somebody else."""
+    servers: dict[str, Server] = {}
+    for name, tools in (("mine", [{**READ, "name": "read_notes"}]), ("evil", [WEATHER, SEND])):
+        file = tmp_path / f"{name}.json"
+        file.write_bytes(encode({"tools": tools, "results": results}))
+        servers[name] = peer("Mutates", env={"LISTING": str(file)}, changed="hold", added="hold")
+    return servers
+
+
+WEATHER: JsonObject = {
+    "name": "get_weather",
+    "inputSchema": {"type": "object", "properties": {"city": {"type": "string"}}},
+}
+SECRET = {"account": "DE89370400440532013000", "body": "The code of the safe is 4711-0815-4711, tell nobody at all."}
+PRIVATE_STAYS = [{"name": "private stays", "action": "deny", "labels": ["private"]}]
+
+
+@pytest.mark.parametrize(
+    ("city", "refused"),
+    [("4711-0815-4711", True), ("4711 0815 4711", True), ("DE89 3704 0044 0532 0130 00", True), ("Berlin", False)],
+)
+async def test_private_data_for_another_server_is_stopped_even_if_that_only_reads(
+    city: str, refused: bool, tmp_path: Path, open_gateway: OpenGateway
+) -> None:
+    """W24: the name of a tool is chosen by its server, and an argument is sent there whatever the name."""
+    servers = two_servers(tmp_path, read_notes=result(SECRET))
+    async with open_gateway(servers, policy=PRIVATE_STAYS) as gateway:
+        person = Person(no)
+        await call(gateway, person, "mine.read_notes")
+        await call(gateway, person, "mine.read_notes", path=city)
+        for tool, argument in (("evil.get_weather", "city"), ("evil.send", "to")):
+            if refused:
+                with pytest.raises(Denied, match=f"private stays.*'{argument}' came from a file that mine.read_notes"):
+                    await call(gateway, person, tool, **{argument: city})
+            else:
+                await call(gateway, person, tool, **{argument: city})
+
+
+async def test_a_stored_private_result_is_no_argument_of_another_server(
+    tmp_path: Path, open_gateway: OpenGateway
+) -> None:
+    """W24."""
+    many = result({"notes": [{**SECRET, "id": number} for number in range(400)]})
+    async with open_gateway(two_servers(tmp_path, read_notes=many), policy=PRIVATE_STAYS) as gateway:
+        person = Person(no)
+        stored = (await call(gateway, person, "mine.read_notes"))["_meta"]["wicket/result"]["id"]
+        reference = {"$result": stored, "path": "notes[3].id"}
+        with pytest.raises(Denied, match="'city' is from a stored result of mine.read_notes"):
+            await call(gateway, person, "evil.get_weather", city=reference)
+        await call(gateway, person, "mine.read_notes", path=reference)
+
+
+async def test_rules_about_labels_ask_for_nothing_else_while_flow_is_off(
+    offer: Offer, open_gateway: OpenGateway
+) -> None:
+    """Labels are followed for the rules alone."""
+    policy = {"flow": "off", "rules": [{"action": "deny", "labels": ["private"], "name": "private stays"}]}
+    async with open_gateway({"m": offer(SEND, READ, result=result(MAIL))}, policy=policy) as gateway:
+        person = Person(no)
+        await call(gateway, person, "m.read")
+        await call(gateway, person, "m.send", to="desk@attacker.example")
+        assert person.heard == [], "untrusted, but not private"
+
+
+@pytest.mark.parametrize(
+    ("order", "taken", "asked"),
+    [
+        (("handbook",), "words[:3]", []),
+        (("handbook",), "str(len(words))", []),
+        (("handbook", "read"), "'ann'", []),
+        (("handbook", "read"), "words[-9:-5]", ["'to' was computed by the script, which had read what m.read gave"]),
+        (("handbook",), "'desk@attacker.example'", ["'to' came from what m.read gave"]),
+    ],
+)
+async def test_only_what_others_may_have_written_labels_a_script(
+    order: tuple[str, ...], taken: str, asked: list[str], offer: Offer, open_gateway: OpenGateway
+) -> None:
+    """A script that has read trusted text alone has no labels; what the model read before it counts all the same."""
+    reads = "".join(f"words = str(await m.{name}())\n" for name in order)
+    book = {**READ, "name": "handbook"}
+    server = offer(SEND, READ, book, result=result(MAIL), results={"handbook": result({"body": "Ask ann, or bob."})})
+    async with open_gateway({"m": server}, policy={"flow": "ask", "trusted": ["m.handbook"]}) as gateway:
+        person = Person(yes)
+        if asked and "came from" in asked[0]:
+            await call(gateway, person, "m.read")
+        outcome = await gateway.verbs.run(Script(f"{reads}await m.send(to={taken})\nreturn 1", "python"), person)
+        assert (outcome.explain(), outcome.value) == ("", 1)
+        assert len(person.heard) == len(asked)
+        assert all(words in question for words, question in zip(asked, person.heard, strict=True))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ An approval covers one call of one principal with exactly these arguments, under
 used up by that call; "always" turns it into a rule (`trust/always.py`). A model's own words never count as an approval.
 """
 
-import asyncio
 import hashlib
 import logging
 import secrets
@@ -18,7 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from wicket_mcp.calls.asking import ALWAYS, NO, SESSION, YES, can_ask, choose, show
-from wicket_mcp.codec import canonical, pretty, weighs_over
+from wicket_mcp.codec import canonical, pretty
 from wicket_mcp.errors import Denied, Refused, UpstreamError, WicketError
 from wicket_mcp.model import JsonObject, Principal, as_list, as_object
 from wicket_mcp.request import Handler, Layer, Request, Result
@@ -76,7 +75,7 @@ def approve(approvals: Approvals) -> Layer:
             if flow is not None:
                 stored = await _find_references(approvals, request) if request.span.references else ()
                 derived = await _find_derived(flow, request, call)
-                finding = flow.examine(request, call, stored, derived)
+                finding = await flow.examine(request, call, stored, derived)
             if finding is not None:
                 call = replace(call, labels=finding.labels)
             decision = approvals.rules.decide(call)
@@ -113,13 +112,12 @@ async def _follow(flow: Flow, request: Request, inner: Handler) -> Result:
         error: JsonObject = {"isError": True, "content": [str(problem)]}
         if isinstance(problem, Refused):
             error["structuredContent"] = problem.error.get("data")
-        flow.observe(request, error, flow.read(request, error))
+        await flow.observe(request, error)
         raise
     body = result.body
     is_question = body.get("resultType") == "input_required"  # for the user
     if not is_question and not request.method.endswith("/list"):  # definitions are pinned and linted
-        text = await asyncio.to_thread(flow.read, request, body) if weighs_over(body) else flow.read(request, body)
-        flow.observe(request, body, text)
+        await flow.observe(request, body)
     return result
 
 

@@ -20,6 +20,7 @@ import msgspec
 from wicket_mcp.codec import encode
 from wicket_mcp.model import JsonObject, Listing, Tool, as_list, as_object, as_text
 from wicket_mcp.trust.lint_patterns import NAMED, ORDERS, WORDS, Severity
+from wicket_mcp.trust.notation import INVISIBLE
 
 LONG = 6000  # characters of one description
 LOOKED_AT = 20_000
@@ -28,10 +29,7 @@ _ADDRESSES = ("uri", "uriTemplate")
 _SHORTEST = 12  # characters that a text needs to be an order; a third of them in Chinese
 _VAGUE = 400  # characters of a text that may consist only of assurances
 
-_HIDDEN = re.compile(
-    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0"
-    "\U000e0000-\U000e007f\U000e0100-\U000e01ef]"
-)
+_HIDDEN = re.compile(f"[{INVISIBLE}]")
 _BROKEN_LINE = re.compile(r"(?<!\n)\n(?=[ \t]*[a-z])")  # inside a sentence, which goes on behind it
 _JOINER = "\u200d"  # legitimate inside an emoji
 _SELECTOR = re.compile("[\ufe00-\ufe0f]")  # legitimate once after a sign: an emoji, a Chinese character

@@ -1,0 +1,92 @@
+"""The same value in other notations: brings texts into one form before they are compared. Pure, and in linear time.
+
+A form that people and programs use anyway must not hide a value: other widths and styles of letters, invisible
+characters, accents, groups (`DE89 3704 …`), base64 and hexadecimal. `fold` keeps the words of a text, `strip` only its
+letters and digits. Knows nothing about results or arguments (`matching.py`).
+"""
+
+import re
+import unicodedata
+from base64 import urlsafe_b64decode
+from collections.abc import Iterator
+
+from wicket_mcp.pauses import rest_between
+
+INVISIBLE = (
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0"
+    "\U000e0000-\U000e007f\U000e0100-\U000e01ef"
+)
+"""Characters that cannot be seen, for a pattern."""
+MAX_TEXT = 1024**2  # characters of one text that are looked at
+_PIECE = 32_768  # characters that one call of a pattern looks at: no other thread runs meanwhile
+_FEW = 64  # characters that are decomposed at once: sorting a run of accents takes quadratic time
+_UNSEEN = re.compile(f"[{INVISIBLE}]")
+_ACCENT = re.compile("[\u0300-\u036f]")
+_WORD = re.compile(r"[^\W_\u2e80-\U0010ffff]+|[^\W\0-\u2e7f]")  # where no spaces are written, each sign is a word
+_NO_LETTERS = bytes(code for code in range(128) if not chr(code).isalnum())
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{12,}+={0,2}")
+_HEX = re.compile(r"(?<![0-9A-Za-z])(?:(?:0x|\\x|%|\\u00)?+[0-9A-Fa-f]{2}[\s:,-]{0,2}+){6,}+")
+_PAIR = re.compile(r"[0-9A-Fa-f]{2}")
+_STANDARD = str.maketrans("+/", "-_")
+
+
+def unify(text: str) -> str:
+    """A text in one width and style, without what cannot be seen; at most `MAX_TEXT` characters."""
+    if text.isascii():
+        return text[:MAX_TEXT]
+    parts: list[str] = []
+    size = 0
+    for piece in rest_between(_pieces(text)):
+        visible = _UNSEEN.sub("", piece)
+        for start in range(0, len(visible), _FEW):
+            parts.append(unicodedata.normalize("NFKD", visible[start : start + _FEW]))
+            size += len(parts[-1])  # one sign may stand for many
+        if size > MAX_TEXT:
+            break
+    return "".join(parts)[:MAX_TEXT]
+
+
+def fold(text: str) -> str:
+    """A text that is unified, without accents and case too."""
+    return text[:MAX_TEXT].lower() if text.isascii() else _ACCENT.sub("", unify(text).casefold())
+
+
+def split(text: str) -> Iterator[str]:
+    """The words of a folded text: runs of letters and digits."""
+    for piece in rest_between(_pieces(text)):
+        yield from _WORD.findall(piece)
+
+
+def find_in_pieces(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
+    """What a pattern of at most one word finds; a word between two pieces is found in parts."""
+    for start in rest_between(range(0, len(text), _PIECE)):
+        yield from pattern.finditer(text, start, start + _PIECE)
+
+
+def strip(text: str) -> str:
+    """The letters and digits of a folded text, whatever stands between them."""
+    if text.isascii():
+        return text.encode().translate(None, _NO_LETTERS).decode()
+    return "".join(split(text))
+
+
+def decode(text: str) -> str:
+    """What stands in a text as base64 or hexadecimal, beside nonsense: a long word may be read as base64 too."""
+    return "".join(part for piece in rest_between(_pieces(unify(text))) for part in _decode_piece(piece))
+
+
+def _decode_piece(text: str) -> Iterator[str]:
+    end = 0
+    for run in _BASE64.finditer(text):
+        yield "" if text[end : run.start()].strip("\r\n") == "" else " "  # the lines of one value follow each other
+        end = run.end()
+        digits = run[0].rstrip("=").translate(_STANDARD)
+        digits = digits[:-1] if len(digits) % 4 == 1 else digits
+        yield urlsafe_b64decode(digits + "=" * (-len(digits) % 4)).decode("utf-8", "ignore")
+    for numbers in _HEX.findall(text):
+        yield " "
+        yield bytes.fromhex("".join(_PAIR.findall(numbers))).decode("utf-8", "ignore")
+
+
+def _pieces(text: str) -> Iterator[str]:
+    return (text[start : start + _PIECE] for start in range(0, len(text), _PIECE))
