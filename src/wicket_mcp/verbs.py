@@ -23,7 +23,7 @@ from wicket_mcp.catalog.catalogue import Catalogue
 from wicket_mcp.catalog.skills import Skills, check_limits, rewrite_skill
 from wicket_mcp.catalog.view import View
 from wicket_mcp.config.model.config import ServerConfig
-from wicket_mcp.config.read.secrets import missing_secrets
+from wicket_mcp.config.read.secrets import known_missing
 from wicket_mcp.errors import NeedsSignIn, UnknownName, WicketError
 from wicket_mcp.extensions import SKILL_SCHEME, union, unknown_capabilities
 from wicket_mcp.identity.accounts import Accounts
@@ -372,8 +372,8 @@ class Verbs:
     def required_keys(self, server: str, principal: Principal) -> Mapping[str, bool]:
         """The variables and files that a server needs, and whether each is present. Never a value."""
         config = self._catalogue.view(principal).server(server)
-        missing = missing_secrets(config, base_dir=self._base_dir)
-        needed = dict.fromkeys((*config.required_keys, *missing_secrets(config, {}, self._base_dir), *missing))
+        missing = known_missing(config, base_dir=self._base_dir)
+        needed = dict.fromkeys((*config.required_keys, *known_missing(config, {}, self._base_dir), *missing))
         return {name: name not in missing for name in needed}
 
     async def read(

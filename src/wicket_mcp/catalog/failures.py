@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 
 from wicket_mcp.config.model.config import ServerConfig
-from wicket_mcp.config.read.secrets import missing_secrets
+from wicket_mcp.config.read.secrets import known_missing
 from wicket_mcp.schema.descriptions import shorten
 
 FIRST_ANSWER = 3.0  # seconds that an answer waits for servers that were never listed; slower ones are named
@@ -40,7 +40,7 @@ def _first_sentence(problem: str) -> str:
 
 def lacks_something(server: ServerConfig, base_dir: Path) -> bool:
     """Whether a server cannot start, as far as that is known without trying: a variable or its command is missing."""
-    if missing_secrets(server, os.environ, base_dir):
+    if known_missing(server, os.environ, base_dir):
         return True
     command = server.command or ""
     if not command or set(command) & set("/\\$~"):  # a path may depend on the folder; let the start decide

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from wicket_mcp.config.model.auth import AuthConfig
 from wicket_mcp.config.model.config import Config, OauthConfig, ResolvedServer, ServerConfig
-from wicket_mcp.config.read.secrets import resolve
+from wicket_mcp.config.read.secrets import fill_in
 from wicket_mcp.errors import Internal, NeedsSignIn
 from wicket_mcp.identity.vault import Vault
 from wicket_mcp.identity.waiting import Waiting
@@ -242,9 +242,9 @@ class Accounts:
         await self.on_signed_in(config.name, owner)
         self.record(principal.name, "sign in to a server", config.name)
 
-    def resolve(self, config: ServerConfig) -> ResolvedServer:
+    async def resolve(self, config: ServerConfig) -> ResolvedServer:
         """The server with its current secrets. Raises ConfigError."""
-        return resolve(config, os.environ, self._base_dir)
+        return await fill_in(config, os.environ, self._base_dir)
 
 
 class _OnDemand:

@@ -23,7 +23,7 @@ from wicket_mcp.catalog.snapshot import Snapshot
 from wicket_mcp.catalog.view import View
 from wicket_mcp.config.model.config import Config, SearchConfig, ServerConfig
 from wicket_mcp.config.read.favourites import Favourite
-from wicket_mcp.config.read.secrets import missing_secrets
+from wicket_mcp.config.read.secrets import known_missing
 from wicket_mcp.errors import WicketError
 from wicket_mcp.lanes import Lane
 from wicket_mcp.model import Listing, Principal, Tool
@@ -261,7 +261,7 @@ class Finder:
             config = servers.get(server)
             if config is None or config.credentials == "user":  # their secrets are in the vault
                 return ""
-            missing = missing_secrets(config, os.environ, base_dir)
+            missing = known_missing(config, os.environ, base_dir)
             return f"its server needs {', '.join(missing)} to be set" if missing else ""
 
         return trouble

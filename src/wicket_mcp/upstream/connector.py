@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from wicket_mcp.config.model.config import ResolvedServer, ServerConfig
-from wicket_mcp.config.read.secrets import resolve
+from wicket_mcp.config.read.secrets import fill_in
 from wicket_mcp.errors import Moved, NotSent, Unavailable
 from wicket_mcp.model import JsonObject, Principal
 from wicket_mcp.tasks import run_uninterrupted
@@ -106,7 +106,7 @@ class Connector:
         environ: Mapping[str, str] = os.environ
         if self._credentials is not None and config.credentials == "user" and config.url is None:
             environ = {**os.environ, **await self._credentials.environment(config, principal)}
-        server = resolve(config, environ, self._base_dir)
+        server = await fill_in(config, environ, self._base_dir)
         credentials = (value.partition(" ")[2] for value in server.headers.values())  # what follows "Bearer"
         KNOWN.remember((*server.secrets, *credentials))
         if server.url is None and self._before_start is not None:

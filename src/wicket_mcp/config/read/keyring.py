@@ -1,10 +1,15 @@
 """The system's keyring (macOS Keychain, Secret Service, KWallet), where secrets of configured servers can be stored.
 
-One entry for each name, all under the service `wicket`. Values are cached for a minute, because every search checks
-which servers lack a secret. Loaded for `${keyring:NAME}` and `wicket secret`; the package is an extra.
+One entry for each name, all under the service `wicket`. A keyring may ask its user to unlock it, and answer minutes
+later: who has an event loop reads with `load`, and looks at what is known with `peek`. Values are kept for a minute,
+and that there is none for some seconds. Loaded for `${keyring:NAME}` and `wicket secret`; the package is an extra.
 """
 
+import asyncio
+import threading
 import time
+from collections.abc import Iterable
+from concurrent.futures import Future
 from importlib import import_module
 from typing import Any
 
@@ -12,18 +17,63 @@ from wicket_mcp.errors import ConfigError
 
 SERVICE = "wicket"
 _KEPT_FOR = 60.0
-_kept: dict[str, tuple[float, str]] = {}
+_MISSING_FOR = 5.0  # seconds: soon after `wicket secret set`, it is found
+Entry = str | ConfigError | None
+"""A secret, None if the keyring has none of this name, or why it cannot be asked."""
+_kept: dict[str, tuple[float, Entry]] = {}
+"""What the keyring answered, and until when that counts."""
+_asked: dict[str, "Future[Entry]"] = {}
+_one_at_a_time = threading.Lock()
 
 
 def read(name: str) -> str | None:
     """The secret of this name, or None. Raises ConfigError if there is no keyring."""
-    known = _kept.get(name)
-    if known is not None and time.monotonic() - known[0] < _KEPT_FOR:
-        return known[1]
-    value: str | None = _ask("get_password", name)
-    if value is not None:
-        _kept[name] = time.monotonic(), value
-    return value
+    return value_of(_read(name))
+
+
+def value_of(entry: Entry) -> str | None:
+    """Raises ConfigError."""
+    if isinstance(entry, ConfigError):
+        raise entry
+    return entry
+
+
+def peek(name: str) -> tuple[Entry] | None:
+    """What the keyring answered lately; None if it has not been asked."""
+    until, entry = _kept.get(name, (0.0, None))
+    return (entry,) if time.monotonic() < until else None
+
+
+async def load(names: Iterable[str]) -> dict[str, Entry]:
+    """These entries. The keyring is asked in a thread of its own, once for all who wait for an entry, and a program may
+    end while it is being asked.
+    """
+    return {name: await asyncio.shield(asyncio.wrap_future(_begin(name))) for name in names}
+
+
+def _begin(name: str) -> "Future[Entry]":
+    asking = _asked.get(name)
+    if asking is None or asking.done():
+        asking = _asked[name] = Future()
+        threading.Thread(target=_answer, args=(name, asking), name="wicket-keyring", daemon=True).start()
+    return asking
+
+
+def _answer(name: str, asking: "Future[Entry]") -> None:
+    with _one_at_a_time:  # not every backend may be used by two threads
+        asking.set_result(_read(name))
+
+
+def _read(name: str) -> Entry:
+    if (answer := peek(name)) is not None:
+        return answer[0]
+    entry: Entry
+    try:
+        entry = _ask("get_password", name)
+    except ConfigError as problem:
+        entry = problem
+    _kept[name] = time.monotonic() + (_KEPT_FOR if isinstance(entry, str) else _MISSING_FOR), entry
+    return entry
 
 
 def write(name: str, value: str) -> None:

@@ -24,6 +24,7 @@ from wicket_mcp.errors import ConfigError
 from wicket_mcp.telemetry.redact import SHORTEST_SECRET, is_secret_name
 
 _REFERENCE = re.compile(r"[a-z]+:.*|[A-Za-z_][A-Za-z0-9_]*(?::-.*)?|/", re.DOTALL)
+_KEYRING_NAME = re.compile(r"\$\{keyring:([^}]*?)(?:\}|:-)")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ENV_LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_.]*)\s*=\s*(.*?)\s*")
 _LARGEST_FILE = 1024**2
@@ -41,14 +42,35 @@ class _Missing(Exception):
         self.name, self.problem, self.hint = name, problem, hint
 
 
-def resolve(
+AskKeyring = Callable[[str], str | None]
+"""The secret of a name; raises ConfigError."""
+
+
+async def fill_in(
     server: ServerConfig, environ: Mapping[str, str] | None = None, base_dir: Path | None = None
+) -> ResolvedServer:
+    """As `resolve`, without keeping others waiting while a keyring asks its user to unlock it."""
+    texts = (server.env_file or "", *(text for _, text in _texts(server)))
+    names = [name for text in texts for name in _KEYRING_NAME.findall(text)]
+    if not names:
+        return resolve(server, environ, base_dir)
+    from wicket_mcp.config.read import keyring  # noqa: PLC0415  (few keep secrets there)
+
+    entries = await keyring.load(dict.fromkeys(names))
+    return resolve(server, environ, base_dir, lambda name: keyring.value_of(entries.get(name)))
+
+
+def resolve(
+    server: ServerConfig,
+    environ: Mapping[str, str] | None = None,
+    base_dir: Path | None = None,
+    ask_keyring: AskKeyring | None = None,
 ) -> ResolvedServer:
     """The server with every reference filled in; `env` has the declared variables, not the inherited ones.
 
     Raises ConfigError, which names the server, what it lacks, and how to provide it.
     """
-    scope = _Scope(environ, base_dir)
+    scope = _Scope(environ, base_dir, ask_keyring)
     problems = list(scope.problems(server))
     if problems:
         where, first = problems[0]
@@ -85,6 +107,14 @@ def missing_secrets(
     return tuple(dict.fromkeys(missing.name for _, missing in _Scope(environ, base_dir).problems(server)))
 
 
+def known_missing(
+    server: ServerConfig, environ: Mapping[str, str] | None = None, base_dir: Path | None = None
+) -> tuple[str, ...]:
+    """As `missing_secrets`, at once: an entry that the keyring has not been asked for lately counts as present."""
+    scope = _Scope(environ, base_dir, _known_in_keyring)
+    return tuple(dict.fromkeys(missing.name for _, missing in scope.problems(server)))
+
+
 def named_variables(server: ServerConfig) -> tuple[str, ...]:
     """The environment variables that the server's entry names, set or not, each once, in order."""
     references = (part for _, text in _texts(server) for is_reference, part in _parts(text) if is_reference)
@@ -104,7 +134,10 @@ def literal_secrets(server: ServerConfig) -> Iterator[tuple[str, str, str]]:
 class _Scope:
     """Where references are looked up."""
 
-    def __init__(self, environ: Mapping[str, str] | None, base_dir: Path | None) -> None:
+    def __init__(
+        self, environ: Mapping[str, str] | None, base_dir: Path | None, ask_keyring: AskKeyring | None = None
+    ) -> None:
+        self._ask_keyring = ask_keyring or _read_keyring
         self._environ = os.environ if environ is None else environ
         self._base = Path.cwd() if base_dir is None else base_dir
         self.filled_in: set[str] = set()
@@ -168,7 +201,7 @@ class _Scope:
         elif scheme == "file":
             variable, value = "", self._read(self._base / _from_home(reference))
         elif scheme == "keyring":
-            variable, value = "", _from_keyring(reference)
+            variable, value = "", _from_keyring(reference, self._ask_keyring)
         else:
             raise _unknown(scheme)
         if variable not in _PUBLIC:
@@ -261,12 +294,23 @@ def _closing(text: str, at: int) -> int:
     return len(text)  # never closed: an empty reference, which is invalid
 
 
-def _from_keyring(name: str) -> str:
+def _read_keyring(name: str) -> str | None:
     from wicket_mcp.config.read import keyring  # noqa: PLC0415  (few keep secrets there)
 
+    return keyring.read(name)
+
+
+def _known_in_keyring(name: str) -> str | None:
+    from wicket_mcp.config.read import keyring  # noqa: PLC0415  (as above)
+
+    entry = keyring.peek(name)
+    return "" if entry is None else keyring.value_of(entry[0])
+
+
+def _from_keyring(name: str, ask: AskKeyring) -> str:
     entry = f"keyring:{name}"
     try:
-        value = keyring.read(name)
+        value = ask(name)
     except ConfigError as problem:
         raise _Missing(entry, f"needs '{name}' of the keyring: {problem.message}.", problem.hint) from None
     if value is None:

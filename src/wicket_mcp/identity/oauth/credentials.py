@@ -241,7 +241,9 @@ class MachineCredentials(_Tokens):
     def forget(self) -> None:
         self._grant = None
 
-    def __init__(self, server: str, auth: Callable[[], AuthConfig], oauth: OAuthClient, check_issuer: Check) -> None:
+    def __init__(
+        self, server: str, auth: Callable[[], Awaitable[AuthConfig]], oauth: OAuthClient, check_issuer: Check
+    ) -> None:
         """`auth` returns the section with its current secrets."""
         super().__init__()
         self._check_issuer = check_issuer
@@ -285,7 +287,7 @@ class MachineCredentials(_Tokens):
     async def _obtain(self, old: Grant | None) -> Grant:
         async with self._obtaining:
             if self._grant is None or self._grant is old:
-                self._grant = await obtain(self._oauth, self._auth(), self._challenge, self._check_issuer)
+                self._grant = await obtain(self._oauth, await self._auth(), self._challenge, self._check_issuer)
                 self._uses = 0
                 self._choose_time()
             return self._grant

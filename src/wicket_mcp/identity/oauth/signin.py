@@ -149,7 +149,10 @@ class SignIns:
         async def check_issuer(auth: AuthConfig, issuer: str) -> None:
             await self._check_issuer(config.name, url, auth, issuer)
 
-        return MachineCredentials(config.name, lambda: self._accounts.resolve(config).auth, oauth, check_issuer)
+        async def read_auth() -> AuthConfig:
+            return (await self._accounts.resolve(config)).auth
+
+        return MachineCredentials(config.name, read_auth, oauth, check_issuer)
 
     async def release(self, server: str, owner: str) -> None:
         """The server's connection settings change: close its OAuth client."""
@@ -159,7 +162,7 @@ class SignIns:
 
     async def begin(self, config: ServerConfig, principal: Principal) -> Pending:
         """Start a sign-in. Raises SignInFailed, Denied, or ConfigError if there is nothing to sign in to."""
-        server, owner = self._accounts.resolve(config), owner_of(config, principal)
+        server, owner = await self._accounts.resolve(config), owner_of(config, principal)
         if server.url is None or config.auth.kind not in ("auto", "oauth"):
             raise ConfigError(f"Server '{config.name}' is not one that a person signs in to.")
         _check_right(config, principal)
