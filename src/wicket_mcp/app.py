@@ -348,11 +348,15 @@ class Gateway(Library):
         self._probe()
         if self.config.path is not None:
             self.tasks.start(watch(self.config.path, lambda: self.config, self.apply), "watch configuration")
-        self.tasks.start(self._announce_jail(), "look at the jail")
+        self.tasks.start(self._prepare(), "prepare for what may come")
 
-    async def _announce_jail(self) -> None:
+    async def _prepare(self) -> None:
         await asyncio.sleep(AFTER_START)
+        from wicket_mcp.heap import give_back_when_idle  # loads ctypes
+
+        self.tasks.start(give_back_when_idle(lambda: not self.pool.calls), "give back memory")
         await self.scripting.announce()
+        await self.finder.resume()
 
     def _probe(self) -> None:
         if self._facade is not None:

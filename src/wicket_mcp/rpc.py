@@ -217,6 +217,8 @@ class Rpc:
         """Process the answer to one of our requests."""
         number: Any = message.get("id")
         answer = self._pending.get(number) if type(number) in _ID_TYPES else None
+        if answer is None and isinstance(number, str) and _NUMBER.fullmatch(number):
+            answer = self._pending.get(int(number))  # a peer that turns ids into text
         if answer is None or answer.done():
             self._leave_out(1)
             return
@@ -291,6 +293,7 @@ def is_id(value: Any) -> TypeGuard[Id]:
     return type(value) in _ID_TYPES
 
 
+_NUMBER = re.compile(r"[1-9][0-9]{0,14}")
 _ID_FIRST = re.compile(rb'\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,15})\s*,')
 _ID_LAST = re.compile(rb',\s*"id"\s*:\s*(\d{1,15})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}$')
 

@@ -390,6 +390,7 @@ class EndlessLine(Echo):
 class AnswersTooMuch(Echo):
     """Keeps calls of `slow` waiting until `echo` is called; answers that with megabytes, and then all the others.
 
+    They are three, or as many mebibytes as the variable MEBIBYTES says.
     With `id last`, the id stands behind the result; with `garbage`, five thousand lines of it come before the answers.
     """
 
@@ -398,7 +399,8 @@ class AnswersTooMuch(Echo):
         if name != "echo" or message == "still here":
             super().on_call(number, name, arguments, meta)
             return
-        result = {"content": [{"type": "text", "text": "x" * 3_000_000}]}
+        large = int(os.environ.get("MEBIBYTES", "0")) * 2**20 or 3_000_000
+        result = {"content": [{"type": "text", "text": "x" * large}]}
         if message == "id last":
             self.send({"jsonrpc": "2.0", "result": result, "id": number})
         elif message == "garbage":

@@ -174,6 +174,7 @@ async def test_a_server_that_wants_oauth_says_so(client: HttpClient) -> None:
     [
         (429, "7", 7.0),
         (503, "120", 120.0),
+        (429, "99999999", 300.0),
         (503, "Thu, 01 Jan 1970 00:00:00 GMT", 0.0),
         (429, "soon", None),
         (503, "Thu, 01 Jan 99999999999 00:00:00 GMT", None),
@@ -184,6 +185,7 @@ async def test_a_server_that_wants_oauth_says_so(client: HttpClient) -> None:
 async def test_f10_a_busy_server_says_when_to_come_back(
     status: int, after: str, seconds: float | None, client: HttpClient
 ) -> None:
+    """Defect 12: it says the pause that is kept."""
     problem = await failure(peers.Says(status, "text/plain", b"busy", Retry_After=after), client)
     assert isinstance(problem, HttpRefused)
     assert (problem.status, problem.retry_after, problem.retryable) == (status, seconds, True)

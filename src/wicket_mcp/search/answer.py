@@ -73,6 +73,8 @@ class Answer(msgspec.Struct, frozen=True):
     """The evidence at first look. The judge read the tools and changed their order only if that left it in doubt."""
     unindexed: tuple[str, ...] = ()
     """Servers that were not searched, because their long lists are still being indexed."""
+    unread: tuple[int, int] = (0, 0)
+    """The tools that the encoder has not read yet, and all that were searched."""
 
     @property
     def doubt(self) -> str:
@@ -86,10 +88,14 @@ class Answer(msgspec.Struct, frozen=True):
 
     @property
     def gap(self) -> str:
-        """A sentence that names what was not searched; otherwise empty."""
-        if not self.unindexed:
-            return ""
-        return f"Not searched: {', '.join(self.unindexed)} (still being indexed; ask again in a moment)."
+        """What was not searched, or not searched well; otherwise empty."""
+        sentences: list[str] = []
+        if self.unindexed:
+            named = ", ".join(self.unindexed)
+            sentences.append(f"Not searched: {named} (still being indexed; ask again in a moment).")
+        if self.unread[0]:
+            sentences.append("{:,} of {:,} tools not read yet: found by their words alone.".format(*self.unread))
+        return " ".join(sentences)
 
     @property
     def tool_by_task(self) -> str:

@@ -2,7 +2,8 @@
 
 Indexing and ranking run on a separate thread, never on the event loop: a search takes milliseconds of arithmetic, and
 the first one loads numpy. A server is indexed again only when its listing has changed, and the result is stored with
-the listing, so that the next process loads it instead of building it.
+the listing, so that the next process loads it instead of building it. While somebody searches, listings that come later
+are indexed as they come; what an earlier process has left unread is read when there is time.
 """
 
 import asyncio
@@ -30,6 +31,7 @@ from wicket_mcp.model import Listing, Principal, Tool
 from wicket_mcp.search import Answer, Explanation, SearchIndex
 from wicket_mcp.search.learning import Learning
 from wicket_mcp.search.long_listings import LongListings
+from wicket_mcp.search.segment import is_unread
 from wicket_mcp.search.usage import Usage
 from wicket_mcp.search.user_model import UserModel, find_model
 from wicket_mcp.store.base import ChoiceStore, ListingStore, UsageStore
@@ -42,6 +44,8 @@ T = TypeVar("T")
 _FEW_TOOLS = 48
 """The most new tools for which a search waits until the encoder has read them: a few milliseconds each."""
 _JOIN_EVERY = 1.0
+_STAYS_WANTED = 600.0
+"""Seconds after a search in which new listings are indexed without another one."""
 Unsigned = Callable[[Iterable[ServerConfig], Principal], Awaitable[frozenset[str]]]
 """The servers that a principal cannot use before a sign-in."""
 
@@ -85,6 +89,10 @@ class Finder:
         self._encoding = ThreadPoolExecutor(1, thread_name_prefix="encode")
         self._is_encoding = self._closing = False
         self._long = LongListings(catalogue)
+        self._searched_at = float("-inf")
+        self._index_took = 0.0
+        self._catching_up: asyncio.TimerHandle | asyncio.Task[None] | None = None
+        catalogue.watch(lambda _old, _new: self._catch_up_soon())
 
     async def search(
         self, query: str, principal: Principal, *, limit: int, servers: Collection[str] | None = None
@@ -115,8 +123,13 @@ class Finder:
             ),
         )
         self._learning.note_search(query, principal.name, (hit.tool.own_key for hit in answer.hits))
+        searched = view.by_server.keys() if servers is None else view.by_server.keys() & servers
         seen = tuple(sorted(unindexed.intersection(view.servers if servers is None else servers)))
-        return msgspec.structs.replace(answer, unindexed=seen) if seen else answer
+        unread = sum(len(view.by_server[server]) for server in index.unlearned & searched)
+        if not seen and not unread:
+            return answer
+        every = sum(len(view.by_server[server]) for server in searched)
+        return msgspec.structs.replace(answer, unindexed=seen, unread=(unread, every) if unread else (0, 0))
 
     def _present(self, view: View) -> SearchIndex:
         """The index of a view with other names or descriptions of tools; built once for each."""
@@ -151,8 +164,17 @@ class Finder:
             self._model = _open_model(config.search.model, config.base_dir)
             self._indexed = {}
 
+    async def resume(self) -> None:
+        """Read what an earlier process has indexed and left unread. Whoever never searched has nothing indexed."""
+        listings = (await self._catalogue.load()).listings.values()
+        if any(is_unread(self._catalogue.segment(listing)) for listing in listings):
+            await self._catch_up()
+
     async def finish_indexing(self) -> None:
         """Wait until all tools are indexed and read by the encoder, and everything built is stored."""
+        if isinstance(self._catching_up, asyncio.TimerHandle):
+            self._catching_up.cancel()
+            await self._catch_up()
         await self._long.wait()
         while self._is_encoding:
             await self._tasks.wait()
@@ -160,6 +182,8 @@ class Finder:
 
     async def close(self) -> None:
         self._closing = True
+        if isinstance(self._catching_up, asyncio.TimerHandle):
+            self._catching_up.cancel()
         await self._usage.close()
         await self._learning.close()
         await self._long.close()
@@ -173,19 +197,46 @@ class Finder:
 
     async def _current(self, servers: Collection[str] | None, principal: Principal) -> tuple[Snapshot, frozenset[str]]:
         """The snapshot, with the index updated to it, and the servers that are not in the index yet."""
+        self._searched_at = time.monotonic()
         patience = self._catalogue.patience if servers is None else None
         snapshot = await self._catalogue.complete(servers, principal, patience=patience)
+        return snapshot, await self._index_listings(snapshot)
+
+    async def _index_listings(self, snapshot: Snapshot) -> frozenset[str]:
+        """Bring the index up to date; returns the servers that are not in it yet."""
         unindexed = await self._long.prepare(snapshot.listings, self._indexed, self._model)
         listings = {name: listing for name, listing in snapshot.listings.items() if name not in unindexed}
         async with self._lock:
             if self._indexed != listings:
+                began = time.monotonic()
                 self._index = await self._compute(lambda: self._update(listings))
+                self._index_took = time.monotonic() - began
                 self._indexed = listings
                 self._store_segments()
                 if not self._is_encoding and await self._compute(self._index.unlearned_listings):
                     self._is_encoding = True
                     self._tasks.start(self._encode(), "encode new tools")
-        return snapshot, unindexed
+        return unindexed
+
+    def _catch_up_soon(self) -> None:
+        """A listing has changed: index it although nobody searches at the moment, if somebody does now and then."""
+        is_in_use = time.monotonic() - self._searched_at < _STAYS_WANTED
+        if is_in_use and not self._closing and self._catching_up is None:
+            delay = max(_JOIN_EVERY, 4 * self._index_took)  # lists that change all the time cost a fifth of a processor
+            self._catching_up = asyncio.get_running_loop().call_later(delay, self._begin_to_catch_up)
+
+    def _begin_to_catch_up(self) -> None:
+        self._catching_up = self._tasks.start(self._catch_up(), "index new listings")
+
+    async def _catch_up(self) -> None:
+        self._catching_up = asyncio.current_task()
+        try:
+            while await self._index_listings(snapshot := self._catalogue.now) and not self._closing:
+                await self._long.wait()
+        finally:
+            self._catching_up = None
+        if snapshot is not self._catalogue.now:
+            self._catch_up_soon()
 
     async def _encode(self) -> None:
         """Compute the encoder's vectors of new tools, server by server, while searches continue without them."""
@@ -205,7 +256,10 @@ class Finder:
         learned: dict[str, tuple[Listing, bytes]] = {}
         until = time.monotonic() + _JOIN_EVERY
         for listing in waiting:
+            began = time.monotonic()
             learned[listing.server] = (listing, index.learn(listing))
+            if self._searched_at == float("-inf"):  # nobody waits for it: half of a processor is enough
+                time.sleep(min(time.monotonic() - began, _JOIN_EVERY))
             if self._closing or time.monotonic() > until:
                 break
         return learned

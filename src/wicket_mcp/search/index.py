@@ -58,10 +58,14 @@ class SearchIndex:
         segment = segment or build_segment(listing, self._model, learned=learned)
         return SearchIndex({**self._parts, listing.server: (listing, segment)}, self._model)
 
+    @cached_property
+    def unlearned(self) -> frozenset[str]:
+        """The servers whose tools the encoder has not read yet."""
+        return frozenset(name for name, segment in self._segments.items() if not segment.is_learned)
+
     def unlearned_listings(self) -> list[Listing]:
         """Listings without vectors of the encoder, smallest first."""
-        without = [self._parts[name][0] for name, segment in self._segments.items() if not segment.is_learned]
-        return sorted(without, key=lambda listing: len(listing.tools))
+        return sorted((self._parts[name][0] for name in self.unlearned), key=lambda listing: len(listing.tools))
 
     def learn(self, listing: Listing) -> bytes:
         """The listing's segment with the encoder's vectors. Pure CPU, several milliseconds per tool."""
@@ -137,7 +141,7 @@ class SearchIndex:
 
     def warm(self) -> None:
         """Join the segments now rather than at the first search. Pure CPU."""
-        _ = self._matrix, self._places, self._deprecated
+        _ = self._matrix, self._places, self._deprecated, self.unlearned
         self._wording.warm()
 
     def search(

@@ -154,6 +154,14 @@ def weigh(text: ToolText) -> list[tuple[int, float]]:
     ]
 
 
+def is_unread(data: bytes) -> bool:
+    """Whether these are the bytes of a segment whose tools the model has not read; quick, and without numpy."""
+    if len(data) < _HEAD.size:
+        return False
+    _, _, width, _, count, *_ = _HEAD.unpack_from(data)
+    return bool(count and not width)
+
+
 class Segment(msgspec.Struct, frozen=True):
     """A segment as arrays over its bytes: the listing's features in order, and the tools that have each."""
 

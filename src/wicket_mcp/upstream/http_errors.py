@@ -12,6 +12,7 @@ from wicket_mcp.codec import decode
 from wicket_mcp.errors import METHOD_NOT_FOUND, Crashed, ProtocolViolation, Refused, Unavailable, UpstreamError
 from wicket_mcp.model import JsonObject, as_object, as_text
 from wicket_mcp.telemetry.log import clean
+from wicket_mcp.upstream.deadline import LONGEST_WAIT
 from wicket_mcp.upstream.egress import MAY_HAVE_ACTED, Answer, Endpoint
 
 ERROR_BODY = 1024 * 1024
@@ -125,6 +126,7 @@ def _forbidden(answer: Answer, error: JsonObject | None) -> HttpRefused:
 def _busy(answer: Answer, wait: float | None) -> HttpRefused:
     hint = "Try again later."
     if wait is not None:
+        wait = min(wait, LONGEST_WAIT)  # what we keep, and say
         hint = f"It asks for a pause of {wait:.0f} seconds; try again then."
     return HttpRefused(answer.endpoint.server, _describe(answer, ""), status=answer.status, hint=hint, wait=wait)
 

@@ -42,6 +42,22 @@ async def test_ids_say_whose_they_are() -> None:
         """)
 
 
+async def test_a_number_that_comes_back_as_text_is_the_same_id(peer: Conversation) -> None:
+    """Defect 12."""
+    await peer.check("""
+        call a: x {}
+        << {"id": 1, "method": "x", "params": {}}
+        >> {"id": "01", "result": {}}
+        stray
+        >> {"id": "2", "result": {}}
+        stray
+        >> {"id": "1", "result": {"ok": true}}
+        a = {"ok": true}
+        >> {"id": "1", "result": {}}
+        stray
+    """)
+
+
 async def test_an_answer_with_neither_outcome_is_a_violation(peer: Conversation) -> None:
     await peer.check("""
         call a: x {}
