@@ -195,11 +195,13 @@ class Gateway(Library):
             )
         return self._facade
 
-    def _hand_over(self, name: str, since: float, successor: bool) -> None:
-        """A key has this name since then: its holder must not see data of an earlier one, met or not."""
-        self.catalogue.hand_over(name, since)
-        if successor:
-            self.accounts.disown(self.catalogue.servers.values(), name)
+    def _hand_over(self, owner: str, earlier: str) -> None:
+        """`owner` has a name now that was another key's: nothing that was kept for `earlier` is used any more."""
+        self.catalogue.hand_over(owner)
+        if earlier:
+            self.accounts.disown(self.catalogue.servers.values(), earlier)
+            for server in [config.name for config in self.catalogue.servers.values() if config.is_per_user]:
+                self.tasks.start(self.pool.renounce(server, earlier), f"end what {server} did for {earlier}")
 
     # The library
 
@@ -373,7 +375,7 @@ class Gateway(Library):
 
     async def _reconnect(self, server: str, owner: str) -> None:
         if server in self.catalogue.servers:
-            account = Principal(owner)  # only the name matters here
+            account = Principal(owner)  # only who it is matters here
             await asyncio.gather(self.pool.renounce(server, owner), self.catalogue.renew(server, account))
 
     async def _start_eagerly(self, server: str) -> None:
@@ -400,14 +402,14 @@ class Gateway(Library):
         for hear in self.on_event:
             hear(event)
         if self.tracing is not None:
-            self.tracing.hear(event.method, (event.server, event.session, event.principal.name))
+            self.tracing.hear(event.method, (event.server, event.session, event.principal.id))
 
     def _announce(self, event: UpstreamEvent, audience: str) -> None:
         """Tell clients that declare an extension of the server what it says by it."""
         listing, config = self.catalogue.now.listings.get(event.server), self.pool.config(event.server)
         extensions = frozenset(unknown(listing.capabilities)) if listing is not None else frozenset[str]()
         if extensions and config is not None:
-            owner = audience or (event.principal.name if config.is_per_user else "")
+            owner = audience or (event.principal.id if config.is_per_user else "")
             self.feed.announce(Announcement(event.server, event.session, owner, extensions, event.method, event.params))
 
     def _publish_changes(self, old: Snapshot, new: Snapshot) -> None:

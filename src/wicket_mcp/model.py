@@ -66,11 +66,11 @@ else.
 class Principal(msgspec.Struct, frozen=True):
     """The caller: the owner, an API key, or a person identified by the issuer and subject of a token.
 
-    Results, handles, usage and credentials belong to a principal, identified by `name`: a person with a renewed token
-    keeps the name, even if everything else has changed.
+    Whatever is kept for a principal (results, handles, approvals, usage, credentials, sessions) is kept by its `id`.
     """
 
     name: str
+    """What people and the configuration call it. Never an identity: another key may have had this name before."""
     scopes: frozenset[str] = frozenset()
     rates: tuple[tuple[str, int], ...] = ()
     """Requests per hour by kind, if they differ from the configured ones."""
@@ -82,11 +82,30 @@ class Principal(msgspec.Struct, frozen=True):
     """A display name. Never an identity: the issuer of the token may change it."""
     profile: str = ""
     """The profile that the caller uses, which decides what it sees. Empty: everything."""
+    holder: str = ""
+    """For an API key: who holds it, new for each key, whatever its name. Empty for keys of earlier versions."""
+
+    id: str = ""
+    """Who this is: the same for each token of a person, another for each key. Follows from the fields above."""
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "id", identify(self.name, self.holder))
 
     def may(self, scope: str) -> bool:
         return scope in self.scopes or "admin" in self.scopes
 
 
+def identify(name: str, holder: str) -> str:
+    """The `id` of a principal."""
+    return f"{name}{_HOLDER}{holder}" if holder else name
+
+
+def name_of(principal: str) -> str:
+    """The name in a principal's `id`, for people to read."""
+    return principal.partition(_HOLDER)[0]
+
+
+_HOLDER = "#"  # in no name of a key or person
 LOCAL = Principal("local", SCOPES)
 
 
@@ -262,8 +281,6 @@ class Listing(msgspec.Struct, frozen=True):
     """Unknown fields beside the entries of each list, page by page (`catalog/list_fields.py`)."""
     accounts: Mapping[str, frozenset[str]] = msgspec.field(default_factory=dict[str, frozenset[str]])
     """The entries that each user's account got, if each user has an account (`catalog/shares.py`)."""
-    read_at: Mapping[str, float] = msgspec.field(default_factory=dict[str, float])
-    """When the reading on behalf of each account began."""
 
 
 class ServerStatus(msgspec.Struct, frozen=True):

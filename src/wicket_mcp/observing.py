@@ -177,9 +177,7 @@ def clients_of(sessions: Sessions) -> list[ConnectedClient]:
     """The clients with a session over HTTP."""
     now = time.monotonic()
     return [
-        ConnectedClient(
-            session.principal.name, session.client.name, session.client.version, "http", now - session.began
-        )
+        ConnectedClient(session.principal.id, session.client.name, session.client.version, "http", now - session.began)
         for session in sessions.list()
     ]
 

@@ -281,7 +281,7 @@ class Replicas:
         alone = config is not None and config.is_per_user
 
         def take(event: UpstreamEvent) -> None:
-            if event.server != server or (alone and event.principal.name != principal.name):
+            if event.server != server or (alone and event.principal.id != principal.id):
                 return
             if event.audience is not None:
                 hear(event.method, address_to(event.audience, event.params))

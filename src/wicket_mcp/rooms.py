@@ -148,7 +148,7 @@ class Rooms(msgspec.Struct, frozen=True):
             (server.name, server.description, server.allowed_tools, server.denied_tools, fingerprint(server))
             for server in servers.values()
         ]
-        own = [(server, sorted(share)) for server, share in shares_of(snapshot.listings, principal.name)]
+        own = [(server, sorted(share)) for server, share in shares_of(snapshot.listings, principal.id)]
         key = f"instructions {hashlib.blake2b(encode([words, visible, *identity, *own]), digest_size=16).hexdigest()}"
         text = inlined or None
         if text is None:

@@ -100,7 +100,7 @@ class Scripting:
         calls = _Calls(verbs, InScript(caller), reruns, readdress=readdress, envelope=script.envelope)
         outcome = await self.engine.run(
             *(script.source, script.language, api, calls, limits, script.arguments),
-            principal=caller.principal.name,
+            principal=caller.principal.id,
             seed=reruns.seed if reruns is not None else None,
         )
         self.outcomes[outcome.language if outcome.language in LANGUAGES else "unknown", outcome.state] += 1

@@ -11,8 +11,8 @@ from wicket_mcp.model import LOCAL, Principal
 
 async def test_a_key_stands_for_its_owner_and_scopes(open_facade: OpenFacade) -> None:
     keys = (await open_facade()).keys
-    text, _ = await keys.create("ann", ["discover", "invoke"])
-    assert await keys.principal(text) == Principal("ann", frozenset({"discover", "invoke"}))
+    text, kept = await keys.create("ann", ["discover", "invoke"])
+    assert await keys.principal(text) == Principal("ann", frozenset({"discover", "invoke"}), holder=kept.holder)
     assert await keys.principal(text[:-1]) is None
     assert await keys.principal("wk_") is None
     assert await keys.principal("wk_" + "x" * 10_000) is None

@@ -8,7 +8,7 @@ import pytest
 from tests.conftest import peer
 from wicket_mcp import Gateway
 from wicket_mcp.errors import AmbiguousName, ConfigError, Denied, RateLimited, UnknownName
-from wicket_mcp.model import LOCAL, Principal
+from wicket_mcp.model import LOCAL
 
 ECHO = {"message": "hi"}
 
@@ -28,7 +28,7 @@ async def test_calls_are_made_in_the_name_of_the_key(config: dict[str, Any]) -> 
     async with Gateway.open(config, api_key=ann) as gateway:
         assert (await gateway.search("echo"))[0].tool.key == "echo.echo"
         await gateway.call("echo.echo", ECHO)
-        assert [one.tool for one in await gateway.store.recent_calls(Principal("ann"), 5)] == ["echo"]
+        assert [one.tool for one in await gateway.store.recent_calls(gateway.principal, 5)] == ["echo"]
         assert await gateway.store.recent_calls(LOCAL, 5) == []
 
 

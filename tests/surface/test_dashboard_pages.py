@@ -17,7 +17,7 @@ from tests.surface.test_dashboard import Visitor, visiting
 from wicket_mcp import Gateway
 from wicket_mcp.codec import encode, pretty
 from wicket_mcp.errors import Denied
-from wicket_mcp.model import LOCAL, Silent
+from wicket_mcp.model import LOCAL, Silent, name_of
 from wicket_mcp.request import tool_call
 from wicket_mcp.schema.signature import signature
 from wicket_mcp.store.model import AuditQuery, CallRecord
@@ -338,9 +338,9 @@ async def test_tokens_are_a_ledger_by_server_dialect_and_client(open_gateway: Op
 
 async def test_access_shows_connected_clients_and_whose_credentials_there_are(open_gateway: OpenGateway) -> None:
     async with open_gateway({"echo": peer("Echo")}) as gateway, serve_http(gateway) as address:
-        key, _ = await gateway.registry.keys.create("ann", {"discover", "invoke"})
-        for owner in ("ann", "bob"):
-            await gateway.vault.put(owner, f"oauth {owner}", b"secret-value")
+        key, stored = await gateway.registry.keys.create("ann", {"discover", "invoke"})
+        for owner in (stored.id, "bob"):
+            await gateway.vault.put(owner, f"oauth {name_of(owner)}", b"secret-value")
         gateway.audit.hear("echo", "info", "a message of its own")
         async with raw_client(address) as client:
             await legacy_session(client)

@@ -141,7 +141,7 @@ def _call(request: Request) -> Call:
     arguments: JsonObject = as_object(request.params.get("arguments"))
     annotations = as_object(tool.definition.get("annotations")) if tool is not None else {}
     name = (tool.own_name or tool.name) if tool is not None else request.name
-    return Call(request.server, name, arguments, annotations, request.principal.name, request.principal.profile)
+    return Call(request.server, name, arguments, annotations, request.principal.id, request.principal.profile)
 
 
 async def _settle(
@@ -210,7 +210,7 @@ def _next_step(question: StoredApproval, states: Mapping[str, Any]) -> StoredApp
 
 
 def _in_session(request: Request, call: Call) -> tuple[str, str, str, str]:
-    return request.principal.name, request.caller.session, call.key, call.digest
+    return request.principal.id, request.caller.session, call.key, call.digest
 
 
 def _keep_for_session(approvals: Approvals, request: Request, call: Call, by: str) -> None:
@@ -263,7 +263,7 @@ def _question(request: Request, call: Call, decision: Decision, why: str, versio
     exact = show(escape(pretty(mask_strings(call.arguments))), _STORED)
     client = f" ({request.caller.client_name})" if request.caller.client_name else ""
     words = f"May {request.principal.name}{client} call {call.key}?{why} ({decision.words} asks.){_ARGUMENTS}{exact}"
-    identity = (request.principal.name, call.server, call.tool, call.digest, version)
+    identity = (request.principal.id, call.server, call.tool, call.digest, version)
     return StoredApproval(f"call-{secrets.token_hex(6)}", *identity, words, now, now + KEEP)
 
 

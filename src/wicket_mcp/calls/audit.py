@@ -18,7 +18,7 @@ from wicket_mcp.calls.cache import META_CACHED
 from wicket_mcp.codec import digest, encode
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.errors import Internal, UpstreamError, WicketError
-from wicket_mcp.model import Caller, JsonObject
+from wicket_mcp.model import Caller, JsonObject, name_of
 from wicket_mcp.request import Handler, Layer, Request, Result, Span
 from wicket_mcp.results.content import size_of
 from wicket_mcp.store.model import CallRecord
@@ -102,9 +102,12 @@ class Audit:
         method: str = "admin",
         server: str = "",
     ) -> None:
-        """Record an action on the gateway itself."""
-        about = cut(detail, MAX_DETAIL)
-        self.record(CallRecord(time.time(), principal, server, act, "", outcome, 0.0, 0, method=method, detail=about))
+        """Record an action on the gateway itself, by the `id` of a principal."""
+        about, name = cut(detail, MAX_DETAIL), name_of(principal)
+        holder = principal[len(name) + 1 :]
+        self.record(
+            CallRecord(time.time(), name, server, act, "", outcome, 0.0, 0, method=method, detail=about, holder=holder)
+        )
 
     def act_on(self, principal: str, act: str, server: str) -> None:
         """Record an action that concerns one server."""
@@ -126,6 +129,7 @@ class Audit:
                 caller.client_name,
                 cut(problem.message, MAX_DETAIL),
                 rule=f"{problem.rule}: deny",
+                holder=caller.principal.holder,
             )
         )
         problem.rule = ""
@@ -134,8 +138,9 @@ class Audit:
         """Count what a client was shown; a list of tools, which every session begins with, is also recorded."""
         self.disclosed[dialect, kind] += characters
         if kind == "list":
-            name, client, method = caller.principal.name, caller.client_name, "tools/list"
-            self.record(CallRecord(time.time(), name, "", dialect, "", "ok", 0.0, characters, method, client))
+            name, client, holder = caller.principal.name, caller.client_name, caller.principal.holder
+            now, method = time.time(), "tools/list"
+            self.record(CallRecord(now, name, "", dialect, "", "ok", 0.0, characters, method, client, holder=holder))
 
     def reject(self, client: str, reason: str) -> None:
         """Record a failed authentication."""
@@ -215,6 +220,7 @@ def _record(request: Request, span: Span, started: float, *, whole: bool) -> Cal
         span.upstream * 1000,
         span.arguments_bytes,
         span.rule,
+        caller.principal.holder,
         steps=_steps(span, started, ended),
         arguments=_mask(span) if whole else "",
     )

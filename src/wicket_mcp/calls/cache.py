@@ -114,7 +114,7 @@ def key_of(config: ServerConfig, tool: Tool, arguments: JsonObject, caller: Call
     """The cache key: the caller, the server with its configuration, the tool and its arguments."""
     session = caller.session if config.isolation == "session" else ""
     reached = [config.command, config.args, config.url, sorted(config.env.items()), sorted(config.headers.items())]
-    whole = [caller.principal.name, session, version, tool.own_key, _sort_keys(arguments), reached]
+    whole = [caller.principal.id, session, version, tool.own_key, _sort_keys(arguments), reached]
     return hashlib.blake2b(encode(whole), digest_size=16).hexdigest()
 
 

@@ -26,7 +26,7 @@ def limit_principal(admit: Admit, kind: str) -> Layer:
 
         def handle(request: Request) -> Awaitable[Result]:
             principal = request.caller.principal
-            metered = principal.name != LOCAL.name and not request.unmetered
+            metered = principal.id != LOCAL.name and not request.unmetered
             taking = admit(principal, kind) if metered else None
             return inner(request) if taking is None else wait(taking, request)
 

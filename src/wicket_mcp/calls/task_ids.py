@@ -34,4 +34,4 @@ class TaskIds:
 
 
 def _binding(principal: Principal) -> bytes:
-    return principal.name.encode("utf-8", "surrogatepass")
+    return principal.id.encode("utf-8", "surrogatepass")

@@ -76,7 +76,7 @@ class Addresses:
 
     def may_hear(self, principal: Principal, notice: Notice) -> bool:
         """Whether `principal` may be told what a server said about its lists."""
-        return notice.owner in ("", principal.name) and self.shows_server(principal, notice.server)
+        return notice.owner in ("", principal.id) and self.shows_server(principal, notice.server)
 
     def shows_server(self, principal: Principal, server: str) -> bool:
         """Whether `principal` may look at a server."""
@@ -197,7 +197,7 @@ class Addresses:
     def _visible(self, principal: Principal, snapshot: Snapshot | None = None) -> dict[str, Listing]:
         """The listings that `principal` sees, each as its account has it."""
         now = snapshot or self._catalogue.now
-        own = narrow(now.listings, shares_of(now.listings, principal.name))
+        own = narrow(now.listings, shares_of(now.listings, principal.id))
         return {name: listing for name, listing in own.items() if now.policy.shows(principal, name)}
 
 

@@ -83,8 +83,6 @@ class Catalogue:
         self.unauthenticated: dict[str, str] = {}
         """Servers that could not be listed because a sign-in is missing, and why."""
         self._readers = Readers()
-        self._held_since: dict[str, float] = {}
-        """When each name got its present holder, if that is known: listings read before it are another's."""
         self._watchers: list[Callable[[Snapshot, Snapshot], None]] = []
         self._tasks = Tasks()
         self._reviews = Lane("listings that are looked through", width=1, share=1, waiting=MAX_NAMES)
@@ -265,7 +263,7 @@ class Catalogue:
             failing = [server for server in self.failures if server in visible]
             silent = next((server for server in failing if meant.startswith(f"{server}.")), None)
             if silent is None or not unseen:
-                near = await self._lookups.compute(principal.name, lambda: view.names.near(name))
+                near = await self._lookups.compute(principal.id, lambda: view.names.near(name))
                 starting = sum(self.failures.get(server) == STILL_STARTING for server in visible)
                 hint = ask_again(starting) if starting else problem.hint
                 unknown = UnknownName(problem.kind, problem.name, near, hint=hint)
@@ -281,12 +279,12 @@ class Catalogue:
         snapshot = await self.load()
         if snapshot.policy.visibility(principal).unrestricted:
             return None
-        return await self._lookups.compute(principal.name, lambda: snapshot.find_hidden(name, principal))
+        return await self._lookups.compute(principal.id, lambda: snapshot.find_hidden(name, principal))
 
     async def _find(self, view: View, name: str, principal: Principal) -> Tool:
         """`view.resolve`, with slow work done in a thread."""
         if not view.is_quick(name):
-            await self._lookups.compute(principal.name, view.prepare)
+            await self._lookups.compute(principal.id, view.prepare)
         return view.resolve(name, suggest=False)
 
     def has_tasks(self, server: str) -> bool:
@@ -390,7 +388,6 @@ class Catalogue:
         """Read and publish what a server offers to `reader`; False if the server was replaced meanwhile, or if another
         principal may be able to list it.
         """
-        began = time.time()
         try:
             greeting = await self._pool.start(server, principal=reader)
             listing = await read_listing(
@@ -424,7 +421,7 @@ class Catalogue:
         log_rejections(listing)
         if reader is not GATEWAY:
             before = self._unreviewed.get(server) or self.now.listings.get(server)
-            listing = merge(before, listing, reader.name, began)
+            listing = merge(before, listing, reader.id)
         reviewed = await self._review(listing)
         if self._has_changed(server, identity):
             return False
@@ -439,11 +436,11 @@ class Catalogue:
     async def _ask(self, server: str, method: str, params: JsonObject, reader: Principal) -> JsonObject:
         return (await self._forward(internal(server, method, params, LISTING_TIMEOUT, reader))).body
 
-    def hand_over(self, owner: str, since: float) -> None:
-        """A name belongs to its present holder since then: what was listed for an earlier one is not theirs."""
-        self._held_since[owner] = since
-        self._unreviewed = of_present_holders(self._unreviewed, self._held_since)
-        if of_present_holders(self.now.listings, {owner: since}) != self.now.listings:
+    def hand_over(self, owner: str) -> None:
+        """`owner` has their name now: what an earlier key of this name listed is nobody's any more."""
+        holders = self._readers.hand_over(owner)
+        self._unreviewed = of_present_holders(self._unreviewed, holders)
+        if of_present_holders(self.now.listings, holders) != self.now.listings:
             self._publish(self.now.listings)
 
     def _has_changed(self, server: str, identity: str) -> bool:
@@ -455,8 +452,8 @@ class Catalogue:
 
     def _publish(self, listings: Mapping[str, Listing], policy: Policy | None = None) -> None:
         old = self.now
-        current = of_present_holders(listings, self._held_since)
-        ordered = {name: current[name] for name in self.servers if name in current}
+        listings = of_present_holders(listings, self._readers.holders)
+        ordered = {name: listings[name] for name in self.servers if name in listings}
         self.now = Snapshot(old.version + 1, ordered, self.servers, self._aliases, self.failures, policy or old.policy)
         self._pool.distinguish(ordered)
         for watcher in self._watchers:

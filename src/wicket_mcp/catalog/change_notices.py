@@ -39,7 +39,7 @@ class ChangeNotices:
         fields |= {"_meta": meta} if meta else {}
         if fields and not exceeds([fields]):
             kind = cast("ListKind", event.method.removeprefix("notifications/").removesuffix("/list_changed"))
-            notice = Notice(event.server, "" if shared else event.principal.name, kind, fields)
+            notice = Notice(event.server, "" if shared else event.principal.id, kind, fields)
             waiting = self._waiting.setdefault(event.server, [])
             waiting.append(notice)
             if len(earlier := [other for other in waiting if other.kind == kind]) > KEPT:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from wicket_mcp.codec import canonical
-from wicket_mcp.model import JsonObject, Listing, Tool
+from wicket_mcp.model import JsonObject, Listing, Tool, name_of
 
 MOST_ACCOUNTS = 500
 """Per server, those that were read last."""
@@ -25,12 +25,12 @@ _UNTOLD: JsonObject = {
 _BESIDE_TOOLS = (("resources", "uri"), ("templates", "uriTemplate"), ("prompts", "name"))
 
 
-def merge(before: Listing | None, listing: Listing, owner: str, began: float) -> Listing:
-    """The listing as `owner` has just read it, from `began` on, plus the entries of other accounts that it lacks."""
+def merge(before: Listing | None, listing: Listing, owner: str) -> Listing:
+    """The listing as `owner` has just read it, plus the entries of other accounts that it lacks."""
     listing = replace(listing, tools=tuple(map(with_variant, listing.tools)))
     own = _entries(listing)
     if before is None:
-        return replace(listing, accounts={owner: own}, read_at={owner: began})
+        return replace(listing, accounts={owner: own})
     others = [(name, share) for name, share in before.accounts.items() if name != owner][-MOST_ACCOUNTS + 1 :]
     accounts = {**dict(others), owner: own}
     others_share = _keep(before, frozenset(entry for _, share in others for entry in share if entry not in own))
@@ -41,20 +41,19 @@ def merge(before: Listing | None, listing: Listing, owner: str, began: float) ->
         templates=listing.templates + others_share.templates,
         prompts=listing.prompts + others_share.prompts,
         accounts=accounts,
-        read_at={**{name: before.read_at.get(name, 0.0) for name, _ in others}, owner: began},
     )
 
 
-def of_present_holders(listings: Mapping[str, Listing], since: Mapping[str, float]) -> dict[str, Listing]:
-    """The listings without accounts that were read before their name had its present holder."""
-    current = {server: _of_present_holders(listing, since) for server, listing in listings.items()}
+def of_present_holders(listings: Mapping[str, Listing], holders: Mapping[str, str]) -> dict[str, Listing]:
+    """The listings without the accounts of those whose name somebody else has now; `holders` has the latter."""
+    current = {server: _of_present_holders(listing, holders) for server, listing in listings.items()}
     return {server: listing for server, listing in current.items() if listing is not None}
 
 
-def _of_present_holders(listing: Listing, since: Mapping[str, float]) -> Listing | None:
+def _of_present_holders(listing: Listing, holders: Mapping[str, str]) -> Listing | None:
     """None if no account is left: what nobody has is not what everybody has."""
     accounts = listing.accounts.items()
-    present = {owner: share for owner, share in accounts if listing.read_at.get(owner, 0.0) >= since.get(owner, 0.0)}
+    present = {owner: share for owner, share in accounts if holders.get(name_of(owner), owner) == owner}
     if len(present) == len(accounts):
         return listing
     return replace(_keep(listing, frozenset[str]().union(*present.values())), accounts=present) if present else None

@@ -169,7 +169,7 @@ class Skills:
         return entry if entry.get("uri") == address else {}
 
     def _key(self, server: str, principal: Principal) -> tuple[str, str]:
-        return server, "" if (reader := self._reader(server, principal)) is GATEWAY else reader.name
+        return server, "" if (reader := self._reader(server, principal)) is GATEWAY else reader.id
 
     def _reader(self, server: str, principal: Principal) -> Principal:
         """On whose behalf a server is asked."""

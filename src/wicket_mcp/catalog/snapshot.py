@@ -44,7 +44,7 @@ class Snapshot:
         return view
 
     def _view(self, principal: Principal) -> View:
-        visibility, shares = self.policy.visibility(principal), shares_of(self._personal, principal.name)
+        visibility, shares = self.policy.visibility(principal), shares_of(self._personal, principal.id)
         view = self._views.get((visibility, shares))
         if view is None:
             view = self._views[visibility, shares] = self._make_view(visibility, shares)

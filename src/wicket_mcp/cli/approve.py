@@ -124,6 +124,7 @@ def _list_waiting(config: Path | None, *, json: bool, verbose: bool) -> None:
 
 
 def _list_standing(config: Path | None, *, json: bool, verbose: bool) -> None:
+    from wicket_mcp.model import name_of
     from wicket_mcp.trust.always import conditions, render
 
     rows = with_library(config, lambda library: _always(library).list(), verbose=verbose)
@@ -131,7 +132,7 @@ def _list_standing(config: Path | None, *, json: bool, verbose: bool) -> None:
         entries: list[dict[str, Any]] = [
             {
                 "id": row.id,
-                "principal": row.principal,
+                "principal": name_of(row.principal),
                 "tool": f"{row.server}.{row.tool}",
                 "arguments": conditions(row),
                 "by": row.approved_by,

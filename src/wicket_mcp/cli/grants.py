@@ -71,6 +71,7 @@ def _grants(gateway: "Gateway") -> "Grants":
 def _row(grant: "StoredGrant") -> dict[str, Any]:
     import time
 
+    from wicket_mcp.model import name_of
     from wicket_mcp.registry.domains import timestamp
 
     expired = time.time() >= grant.expires_at
@@ -78,7 +79,7 @@ def _row(grant: "StoredGrant") -> dict[str, Any]:
         "id": grant.id,
         "client": grant.client,
         "client_name": grant.client_name,
-        "principal": grant.principal,
+        "principal": name_of(grant.principal),
         "scopes": sorted(grant.scopes),
         "state": _describe_end(grant.reason) if grant.revoked_at else "expired" if expired else "active",
         "created": timestamp(grant.created_at),

@@ -28,6 +28,13 @@ def create(
         list[str] | None,
         typer.Option("--rate", help="Its own limit per hour, such as discovery=500; repeatable."),
     ] = None,
+    successor: Annotated[
+        bool,
+        typer.Option(
+            "--successor",
+            help="For the holder of the last key of this name, who keeps what was stored for it. Otherwise nothing is.",
+        ),
+    ] = False,
     config: ConfigOption = None,
     json: JsonOption = False,
     verbose: VerboseOption = False,
@@ -40,8 +47,9 @@ def create(
     lifetime = duration(expires, "--expires")
 
     async def work(gateway: "Gateway") -> "tuple[str, StoredKey]":
-        created = await gateway.registry.keys.create(name, scope or ["discover"], lifetime=lifetime, rates=rates)
-        gateway.audit.act(gateway.principal.name, "create key", f"{name}: {', '.join(sorted(created[1].scopes))}")
+        keys, scopes = gateway.registry.keys, scope or ["discover"]
+        created = await keys.create(name, scopes, lifetime=lifetime, rates=rates, successor=successor)
+        gateway.audit.act(gateway.principal.id, "create key", f"{name}: {', '.join(sorted(created[1].scopes))}")
         return created
 
     text, stored = with_gateway(config, work, verbose=verbose)
@@ -83,7 +91,7 @@ def revoke(
 
     async def work(gateway: "Gateway") -> "StoredKey":
         ended = await gateway.registry.keys.revoke(name)
-        gateway.audit.act(gateway.principal.name, "revoke key", name)
+        gateway.audit.act(gateway.principal.id, "revoke key", name)
         return ended
 
     ended = with_gateway(config, work, verbose=verbose)

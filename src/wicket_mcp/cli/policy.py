@@ -65,7 +65,7 @@ def explain(
         annotations = as_object(tool.definition.get("annotations"))
         own_name = tool.own_name or tool.name
         values = parse(arguments or [], tool)
-        call = Call(tool.server, own_name, values, annotations, principal, caller.profile, labels)
+        call = Call(tool.server, own_name, values, annotations, caller.id, caller.profile, labels)
         rules, effect, flow = Rules(library.config.policy.rules), effect_of(own_name, annotations), ""
         if library.config.policy.flow != "off" and effect is not None:
             flow = library.config.policy.flow
@@ -138,7 +138,7 @@ async def _caller(library: "Library", name: str, profile: str) -> "Principal":
     if profile and profile not in profiles:
         raise UnknownName("profile", profile, nearest(profile, profiles))
     keys = [key for key in await library.store.keys() if key.name == name and key.revoked_at is None]
-    caller = Principal(name, keys[-1].scopes if keys else LOCAL.scopes)
+    caller = Principal(name, keys[-1].scopes, holder=keys[-1].holder) if keys else Principal(name, LOCAL.scopes)
     return library.catalogue.now.policy.place(caller, profile)
 
 

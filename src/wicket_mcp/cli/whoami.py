@@ -19,12 +19,12 @@ def whoami(config: ConfigOption = None, json: JsonOption = False, verbose: Verbo
     async def work(gateway: "Gateway") -> dict[str, Any]:
         await gateway.act_for_key()
         principal = gateway.principal
-        owner = principal.name == "local"
+        owner = principal.id == "local"
         return {
             "principal": principal.name,
             "kind": "owner" if owner else "api key",
             "scopes": sorted(principal.scopes),
-            "credentials": list(await gateway.vault.names(principal.name)),
+            "credentials": list(await gateway.vault.names(principal.id)),
             "shared_credentials": list(await gateway.vault.names("shared")) if owner else [],
         }
 

@@ -51,7 +51,8 @@ class Relay:
 
     def vouch(self, principal: Principal, method: str, path: str) -> str:
         p = principal
-        fields = [p.name, sorted(p.scopes), list(p.rates), p.issuer, p.subject, sorted(p.groups), p.label, p.profile]
+        scopes, groups = sorted(p.scopes), sorted(p.groups)
+        fields = [p.name, scopes, list(p.rates), p.issuer, p.subject, groups, p.label, p.profile, p.holder]
         return self._ring.close("peer", fields, LIFETIME, f"{method} {path}")
 
     def admit(self, vouched: str, method: str, path: str) -> Principal | None:
@@ -59,9 +60,9 @@ class Relay:
         fields = self._ring.open("peer", vouched, f"{method} {path}")
         if fields is None:
             return None
-        name, scopes, rates, issuer, subject, groups, label, profile = fields
+        name, scopes, rates, issuer, subject, groups, *others = fields
         limits = tuple((str(kind), int(rate)) for kind, rate in rates)
-        return Principal(name, frozenset(scopes), limits, issuer, subject, frozenset(groups), label, profile)
+        return Principal(name, frozenset(scopes), limits, issuer, subject, frozenset(groups), *others)
 
     def vouch_for(self, principal: Principal) -> str:
         """Our sealed statement about the principal, for a connection between members; the same one for a while."""

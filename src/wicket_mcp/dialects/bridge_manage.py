@@ -25,7 +25,7 @@ async def install(facade: RegistryFacade, verbs: Verbs, call: ToolCall) -> JsonO
         await facade.managed.install(request, principal, start=start)
     except Unavailable as problem:
         return words.failure(problem, f"Failed to install {name}")
-    facade.act_on(principal.name, "install server", name)
+    facade.act_on(principal.id, "install server", name)
     await facade.onboarding.took(principal, "install_first_server")
     next_step = (
         f"Server started and tools available with prefix: {name}_" if start else "Use control_mcp_server to start."
@@ -55,7 +55,7 @@ async def control(facade: RegistryFacade, verbs: Verbs, call: ToolCall) -> JsonO
         return words.failure(missing)
     except WicketError as problem:
         return words.failure(problem, f"Failed to {action} server '{name}'")
-    facade.act_on(call.caller.principal.name, f"{action} server", name)
+    facade.act_on(call.caller.principal.id, f"{action} server", name)
     return words.success(f"{_PAST[action]} server '{name}'")
 
 

@@ -221,12 +221,10 @@ class Accounts:
             self._on_change(server, owner)
 
     def disown(self, servers: Iterable[ServerConfig], owner: str) -> None:
-        """A name now belongs to another principal, who must not get connections of the previous one."""
+        """Somebody else has the name of `owner` now, whose credentials were deleted: use none that are in memory."""
         for config in servers:
             if config.credentials == "user":
                 self._supersede(config.name, owner, "")
-                if self._on_change is not None:
-                    self._on_change(config.name, owner)
 
     def _supersede(self, server: str, owner: str, version: str) -> None:
         if (known := self._credentials.get((server, owner))) is not None:
@@ -240,7 +238,7 @@ class Accounts:
         owner = owner_of(config, principal)
         await Keep(self.vault).save_environment(owner, config.name, variables)
         await self.on_signed_in(config.name, owner)
-        self.record(principal.name, "sign in to a server", config.name)
+        self.record(principal.id, "sign in to a server", config.name)
 
     async def resolve(self, config: ServerConfig) -> ResolvedServer:
         """The server with its current secrets. Raises ConfigError."""
@@ -317,7 +315,7 @@ def may_sign_in(config: ServerConfig, principal: Principal) -> bool:
     """Whether `principal` may choose the account that is used: everyone their own, only an administrator the one that
     all users share.
     """
-    return config.credentials == "user" or principal.name == LOCAL.name or principal.may("admin")
+    return config.credentials == "user" or principal.id == LOCAL.name or principal.may("admin")
 
 
 def has_own_token(auth: AuthConfig, headers: Iterable[str]) -> bool:

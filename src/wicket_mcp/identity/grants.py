@@ -176,7 +176,7 @@ class Grants:
             secrets.token_hex(6),
             request.client,
             request.client_name,
-            principal.name,
+            principal.id,
             credential,
             allowed,
             now,
@@ -184,7 +184,7 @@ class Grants:
         )
         await self._store.add_grant(grant)
         body = {"challenge": request.challenge, "redirect_uri": request.redirect_uri}
-        self._on_act(principal.name, "grant", f"{request.client_name} ({request.client}): {' '.join(sorted(allowed))}")
+        self._on_act(principal.id, "grant", f"{request.client_name} ({request.client}): {' '.join(sorted(allowed))}")
         return await self._issue("", "code", grant.id, body, CODE_LIFE)
 
     # Tokens

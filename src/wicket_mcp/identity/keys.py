@@ -27,11 +27,6 @@ KINDS = ("discovery", "registration", "health", "invocation")
 RESERVED = (LOCAL.name, "gateway", "shared")
 """Reserved names: the owner, Wicket itself, and the owner of the vault's shared secrets."""
 
-OnHolder = Callable[[str, float, bool], None]
-"""Called when a key is met for the first time: its name, since when that is its holder's, and whether another key of
-this name, perhaps another person's, was met before.
-"""
-
 
 class KeysStore(KeyStore, LimitStore, OnboardingStore, VaultStore, Protocol):
     """What is stored about keys: the keys, their buckets, the onboarding steps and the credentials of their holders."""
@@ -45,8 +40,11 @@ class Keys:
         store: KeysStore,
         rates: Mapping[str, int],
         clock: Callable[[], float] = time.time,
-        on_holder: OnHolder = lambda name, since, successor: None,
+        on_holder: Callable[[str, str], None] = lambda owner, earlier: None,
     ) -> None:
+        """`on_holder` is called when a key is met for the first time, with the `id` of its holder, and of the holder of
+        an earlier key of this name that was met, if any.
+        """
         self._store = store
         self._clock = clock
         self._known: dict[bytes, tuple[StoredKey, Principal]] = {}
@@ -56,8 +54,8 @@ class Keys:
         self._last: dict[bytes, tuple[StoredKey, Principal]] = {}
         """Keys as they were last read, for when the store cannot be read."""
         self._version: int | None = None
-        self._holders: dict[str, bytes] = {}
-        """The digest of the last key of each name."""
+        self._holders: dict[str, str] = {}
+        """The last one of each name."""
         self._on_holder = on_holder
         self.use(rates)
 
@@ -72,11 +70,19 @@ class Keys:
         *,
         lifetime: float | None = None,
         rates: Mapping[str, int] | None = None,
+        successor: bool = False,
     ) -> tuple[str, StoredKey]:
-        """A new key, and its stored form. The key cannot be shown again. Raises BadArguments."""
+        """A new key, and its stored form. The key cannot be shown again. Raises BadArguments.
+
+        Its holder is another one than that of any earlier key, unless it is the `successor` of the last one of its
+        name.
+        """
         _check(name, scopes, rates or {})
-        if any(key.name == name and self._usable(key) for key in await self._store.keys()):
+        earlier = [key for key in await self._store.keys() if key.name == name]
+        if any(map(self._usable, earlier)):
             raise BadArguments(f"There is a key named '{name}' already.", hint="Revoke it first, or take another name.")
+        if successor and not earlier:
+            raise BadArguments(f"There was no key named '{name}' before.", hint="Leave out --successor.")
         now = self._clock()
         text = API_KEY_PREFIX + secrets.token_urlsafe(32)
         stored = StoredKey(
@@ -87,10 +93,13 @@ class Keys:
             now,
             None if lifetime is None else now + lifetime,
             rates=dict(rates or {}),
+            holder=earlier[-1].holder if successor else secrets.token_hex(8),
         )
-        await self._drop_credentials(name)  # of an earlier holder, whose key has expired
+        for key in earlier:
+            if key.id != stored.id:  # it has expired, and nobody comes back for them
+                await self._drop_credentials(key.id)
         await self._store.save_key(stored)
-        await self._store.record_step(name, "account_created", now)
+        await self._store.record_step(stored.id, "account_created", now)
         return text, stored
 
     async def list(self) -> Sequence[StoredKey]:
@@ -104,7 +113,7 @@ class Keys:
             raise UnknownName("key", name, nearest(name, [key.name for key in usable]))
         ended = replace(active, revoked_at=self._clock())
         await self._store.save_key(ended)
-        await self._drop_credentials(name)
+        await self._drop_credentials(ended.id)
         return ended
 
     async def principal(self, text: str) -> Principal | None:
@@ -145,10 +154,10 @@ class Keys:
     async def take(self, principal: Principal, kind: str) -> None:
         """Count a request against the key's hourly limit. Raises RateLimited with the seconds to wait."""
         per_hour = self.allowance(principal, kind)
-        if per_hour and principal.name != LOCAL.name:
+        if per_hour and principal.id != LOCAL.name:
             wait = 0.0
             try:
-                wait = await self._store.take(principal.name, kind, per_hour, self._clock())
+                wait = await self._store.take(principal.id, kind, per_hour, self._clock())
             except Internal as problem:  # a state that cannot be written must not stop requests
                 log.warning("a limit could not be counted: %s", problem)
             if wait:
@@ -175,18 +184,17 @@ class Keys:
         self._last.pop(digest, None)
         if key is None or not self._usable(key):
             return None, None
-        if self._holders.get(key.name) != digest:
-            successor = key.name in self._holders  # what the first one had may still be in use here
-            self._on_holder(key.name, self._clock() if successor else key.created_at, successor)
-            self._holders[key.name] = digest
-        known = key, Principal(key.name, key.scopes, tuple(key.rates.items()))
+        if self._holders.get(key.name) != key.id:
+            earlier, self._holders[key.name] = self._holders.get(key.name, ""), key.id
+            self._on_holder(key.id, earlier)
+        known = key, Principal(key.name, key.scopes, tuple(key.rates.items()), holder=key.holder)
         if version is not None and version == self._version:
             self._known[digest] = known  # unknown keys are not cached: guesses must not fill the memory
         return known
 
-    async def _drop_credentials(self, name: str) -> None:
-        for secret in await self._store.secrets(name):
-            await self._store.drop_secret(name, secret.name)
+    async def _drop_credentials(self, owner: str) -> None:
+        for secret in await self._store.secrets(owner):
+            await self._store.drop_secret(owner, secret.name)
 
     def _usable(self, key: StoredKey) -> bool:
         return key.revoked_at is None and (key.expires_at is None or self._clock() < key.expires_at)

@@ -39,7 +39,7 @@ class People:
         principal = principal_of(claims, issuer)
         remembered = {name: claims[name] for name in _KEPT if name in claims}
         remembered |= {issuer.groups: read_claim(claims, issuer.groups)}  # a name with dots is first read literally
-        digest = hashlib.sha256(principal.name.encode()).digest()
+        digest = hashlib.sha256(principal.id.encode()).digest()
         note = {"issuer": issuer.issuer, "claims": remembered, "until": self._clock() + LIFE}
         await self._notes.save_note(_note(digest), encode(note).decode())
         return principal, digest

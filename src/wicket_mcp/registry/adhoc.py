@@ -101,7 +101,7 @@ class Guests:
             raise Denied(
                 "An address or header from outside may not refer to secrets with ${…}.", hint="Give the value."
             )
-        identity = [endpoint, sorted(headers.items()), principal.name]
+        identity = [endpoint, sorted(headers.items()), principal.id]
         host = endpoint.partition("://")[2].partition("/")[0]
         name = f"{host}#{hashlib.blake2b(encode(identity), digest_size=12).hexdigest()}"
         if name not in self._known:

@@ -50,7 +50,7 @@ class Domains:
         name = normalise(domain)
         claim = await self._claim(name, principal)
         if claim is None or claim.state == "expired":
-            claim = StoredDomain(principal.name, name, secrets.token_urlsafe(24), "pending", self._clock())
+            claim = StoredDomain(principal.id, name, secrets.token_urlsafe(24), "pending", self._clock())
             await self._store.save_domain(claim)
         return claim
 
@@ -80,13 +80,13 @@ class Domains:
         return await self._covering(domain.lower(), principal) is not None
 
     async def _covering(self, domain: str, principal: Principal) -> StoredDomain | None:
-        for claim in await self._store.domains(principal.name):
+        for claim in await self._store.domains(principal.id):
             if self._expire_claim(claim).state == "verified" and f".{domain}".endswith(f".{claim.domain}"):
                 return claim
         return None
 
     async def _claim(self, domain: str, principal: Principal) -> StoredDomain | None:
-        claims = await self._store.domains(principal.name)
+        claims = await self._store.domains(principal.id)
         return next((self._expire_claim(claim) for claim in claims if claim.domain == domain), None)
 
     def _expire_claim(self, claim: StoredDomain) -> StoredDomain:

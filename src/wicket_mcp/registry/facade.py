@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from wicket_mcp.catalog.catalogue import Catalogue
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.errors import UnknownName
-from wicket_mcp.identity.keys import Keys, OnHolder
+from wicket_mcp.identity.keys import Keys
 from wicket_mcp.model import LOCAL, Caller, JsonObject, Principal
 from wicket_mcp.registry import server_json
 from wicket_mcp.registry.adhoc import Guests, label_of
@@ -80,10 +80,10 @@ class RegistryFacade:
         pinned: Callable[[], bool] = lambda: False,
         act: Callable[[str, str, str], None] = lambda principal, act, detail: None,
         act_on: Callable[[str, str, str], None] = lambda principal, act, server: None,
-        on_holder: OnHolder = lambda name, since, successor: None,
+        on_holder: Callable[[str, str], None] = lambda owner, earlier: None,
     ) -> None:
         """`pinned` returns whether the user has favourite tools; `act` and `act_on` are called for the audit;
-        `on_holder` is called for every API key that is met for the first time.
+        `on_holder`: see `Keys`.
         """
         self.act_on = act_on
         settings = config.registry

@@ -167,7 +167,7 @@ class Managed:
         known = {record.name.lower() for record in await self._store.managed_servers()}
         if request.name.lower() in known | self._taken_names:
             raise BadArguments(f"Server '{request.name}' already exists.", hint="Use control_mcp_server to manage it.")
-        record = StoredManaged(request.name, request.kind, _options(config), start, principal.name, self._clock())
+        record = StoredManaged(request.name, request.kind, _options(config), start, principal.id, self._clock())
         if start:
             await self._try(record)
         else:
@@ -194,7 +194,7 @@ class Managed:
             )
         if config.url is not None:
             self._rules.check_url(config.url)
-        record = StoredManaged(config.name, MANUAL, _options(config), True, principal.name, self._clock())
+        record = StoredManaged(config.name, MANUAL, _options(config), True, principal.id, self._clock())
         await self._try(record)
         await self._store.save_managed(record)
         return self._tools(record.name)

@@ -38,13 +38,13 @@ class Onboarding:
 
     async def took(self, principal: Principal, step: str) -> None:
         """Record a step; after the first time this costs nothing."""
-        if (principal.name, step) not in self._noted:
-            await self._store.record_step(principal.name, step, self._clock())
-            self._noted.add((principal.name, step))
+        if (principal.id, step) not in self._noted:
+            await self._store.record_step(principal.id, step, self._clock())
+            self._noted.add((principal.id, step))
 
     async def progress(self, principal: Principal) -> Progress:
         await self.took(principal, STEPS[0])
-        steps = await self._store.steps(principal.name)
+        steps = await self._store.steps(principal.id)
         completed = tuple(step for step in (*STEPS, *EXTRA) if step in steps)
         missing = tuple(step for step in STEPS if step not in steps)
         share = round(100 * (len(STEPS) - len(missing)) / len(STEPS))

@@ -100,9 +100,9 @@ class Registry:
         order = [*(record.version for record in others), version]
         latest = server_json.newest(order) == len(others)
         published = same.published_at if same else now
-        record = StoredRecord(name, version, checked, "active", published, now, latest, origin, principal.name)
+        record = StoredRecord(name, version, checked, "active", published, now, latest, origin, principal.id)
         await self._records.save_records([record])
-        self._on_act(principal.name, "register server", f"{name} {version}")
+        self._on_act(principal.id, "register server", f"{name} {version}")
         return record
 
     async def delete(self, name: str, version: str, principal: Principal) -> StoredRecord:
@@ -117,13 +117,13 @@ class Registry:
         if left and record.latest:
             heir = left[server_json.newest([remaining.version for remaining in left])]
             await self._records.save_records([replace(heir, latest=True, updated_at=self._clock())])
-        self._on_act(principal.name, "delete registered server", f"{name} {version}")
+        self._on_act(principal.id, "delete registered server", f"{name} {version}")
         return deleted
 
     async def _permit(self, name: str, known: Sequence[StoredRecord], principal: Principal) -> None:
         if "admin" in principal.scopes:
             return
-        if any(record.owner != principal.name for record in known):
+        if any(record.owner != principal.id for record in known):
             raise Denied(f"{name} belongs to somebody else.", hint="Publish under a name of your own.")
         domain = server_json.domain_of(name)
         if domain is None:
@@ -140,7 +140,7 @@ class Registry:
         query = RecordQuery(limit=1000, search=account, include_deleted=True)
         while page := await self._records.page(query):
             owners = {record.owner for record in page if record.name.lower().startswith(account)}
-            if owners - {"", principal.name}:
+            if owners - {"", principal.id}:
                 raise Denied(f"{account[:-1]} belongs to somebody else.", hint="Publish under an account of your own.")
             query = replace(query, after=(page[-1].name, page[-1].version))
 

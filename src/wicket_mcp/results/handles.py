@@ -48,7 +48,7 @@ class Handles:
 
 
 def _binding(principal: Principal) -> bytes:
-    return principal.name.encode("utf-8", "surrogatepass")
+    return principal.id.encode("utf-8", "surrogatepass")
 
 
 def _spell(data: bytes) -> str:

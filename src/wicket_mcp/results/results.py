@@ -97,7 +97,7 @@ class Results:
         def put_aside() -> tuple[StoredResult, JsonObject]:
             marked = {**body, AS_DECLARED: True} if as_declared else body
             data = encode_in_pieces(marked)
-            stored = StoredResult(row, principal.name, tool or _own_answer(of, principal), data, expires_at)
+            stored = StoredResult(row, principal.id, tool or _own_answer(of, principal), data, expires_at)
             return stored, self._announce(marked, of, handle, max(tokens, _tokens(body, data)))
 
         is_large = tokens * CHARS_PER_TOKEN >= LARGE or weighs_over(body)
@@ -186,7 +186,7 @@ class Results:
 
     async def compute(self, principal: Principal, work: Callable[[], T]) -> T:
         """Run slow `work` in a thread, in the lane of all reads of stored results."""
-        result = await self._lane.compute(principal.name, work)
+        result = await self._lane.compute(principal.id, work)
         if self._latest is not None and self._forgetting is None:
             self._forgetting = asyncio.get_running_loop().call_later(KEPT, self._forget)
         return result
@@ -243,7 +243,7 @@ class _Decoded:
 
     def is_for(self, row: str, principal: Principal) -> bool:
         stored = self.stored
-        return stored.id == row and stored.principal == principal.name and stored.expires_at >= steady_time()
+        return stored.id == row and stored.principal == principal.id and stored.expires_at >= steady_time()
 
 
 def _own_answer(of: str, principal: Principal) -> str:

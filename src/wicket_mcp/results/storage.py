@@ -89,4 +89,4 @@ class ResultStorage:
         unsaved = self._unsaved.get(row)
         if unsaved is None:
             return await self._store.load_result(row, principal)
-        return unsaved if unsaved.principal == principal.name and unsaved.expires_at >= steady_time() else None
+        return unsaved if unsaved.principal == principal.id and unsaved.expires_at >= steady_time() else None

@@ -101,7 +101,7 @@ class Finder:
         view = snapshot.view(principal)
         visible = view.visible
         usage, favourites = await self._usage.counts(principal), self._favourites
-        lifts = await self._learning.lifts(query, principal.name)
+        lifts = await self._learning.lifts(query, principal.id)
         index = self._index
         if view.presented:  # a profile that renames tools: search uses its names and descriptions
             index = await self._compute(lambda: self._present(view))
@@ -109,7 +109,7 @@ class Finder:
             favourites = frozenset(_rename(view, dict.fromkeys(favourites, 1)))
         trouble = self._trouble(await self._unsigned(snapshot.servers.values(), principal))
         answer = await self._lane.compute(
-            principal.name,
+            principal.id,
             lambda: index.search(
                 query,
                 limit=limit,
@@ -122,7 +122,7 @@ class Finder:
                 size=len(view.tools),
             ),
         )
-        self._learning.note_search(query, principal.name, (hit.tool.own_key for hit in answer.hits))
+        self._learning.note_search(query, principal.id, (hit.tool.own_key for hit in answer.hits))
         searched = view.by_server.keys() if servers is None else view.by_server.keys() & servers
         seen = tuple(sorted(unindexed.intersection(view.servers if servers is None else servers)))
         unread = sum(len(view.by_server[server]) for server in index.unlearned & searched)
@@ -150,9 +150,9 @@ class Finder:
         """Why a tool has its rank in the answer to `query`."""
         await self._current(None, principal)
         usage, favourites, index = await self._usage.counts(principal), self._favourites, self._index
-        lifts = await self._learning.lifts(query, principal.name)
+        lifts = await self._learning.lifts(query, principal.id)
         return await self._lane.compute(
-            principal.name, lambda: index.explain(query, tool, usage=usage, favourites=favourites, lifts=lifts)
+            principal.id, lambda: index.explain(query, tool, usage=usage, favourites=favourites, lifts=lifts)
         )
 
     def reconfigure(self, config: Config) -> None:

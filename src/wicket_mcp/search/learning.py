@@ -104,7 +104,7 @@ class Learning:
                 self._hear(record)
 
     def _hear(self, record: CallRecord) -> None:
-        past = self._past.get(record.principal)
+        past = self._past.get(record.owner)
         if past is None or record.method != "tools/call" or record.outcome not in ("ok", "cached"):
             return
         tool = f"{record.server}.{record.tool}"
@@ -115,7 +115,7 @@ class Learning:
         weight = 1.0 if tool in search.shown else _UNSHOWN
         before, _ = past.choices.get((search.query, tool), (0.0, 0.0))
         past.choices[search.query, tool] = before + weight, record.at
-        choice = StoredChoice(record.principal, _pack(search.query), tool, weight, record.at)
+        choice = StoredChoice(record.owner, _pack(search.query), tool, weight, record.at)
         self._tasks.start(self._keep(choice), "keep what a search led to")
 
     async def close(self) -> None:

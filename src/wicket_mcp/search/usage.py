@@ -33,14 +33,14 @@ class Usage:
 
     async def counts(self, principal: Principal) -> Mapping[str, int]:
         """The counts in memory; only the first search of a principal waits for the store."""
-        entry = self._counts.get(principal.name)
+        entry = self._counts.get(principal.id)
         if entry is None:
             return await self._refresh(principal)
-        self._counts.move_to_end(principal.name)
+        self._counts.move_to_end(principal.id)
         read_at, counts = entry
-        if time.monotonic() - read_at >= self._fresh and principal.name not in self._refreshing:
-            self._refreshing.add(principal.name)
-            self._tasks.start(self._refresh(principal), f"refresh usage of {principal.name}")
+        if time.monotonic() - read_at >= self._fresh and principal.id not in self._refreshing:
+            self._refreshing.add(principal.id)
+            self._tasks.start(self._refresh(principal), f"refresh usage of {principal.id}")
         return counts
 
     async def close(self) -> None:
@@ -51,11 +51,11 @@ class Usage:
             counts = await self._read(principal)
         except WicketError as problem:  # ranking works without it, and the store is asked again later
             log.info("usage could not be read: %s", problem)
-            counts = self._counts[principal.name][1] if principal.name in self._counts else dict[str, int]()
+            counts = self._counts[principal.id][1] if principal.id in self._counts else dict[str, int]()
         finally:
-            self._refreshing.discard(principal.name)
-        self._counts[principal.name] = time.monotonic(), counts
-        self._counts.move_to_end(principal.name)
+            self._refreshing.discard(principal.id)
+        self._counts[principal.id] = time.monotonic(), counts
+        self._counts.move_to_end(principal.id)
         if len(self._counts) > _PRINCIPALS:
             self._counts.popitem(last=False)
         return counts

@@ -26,7 +26,6 @@ def listing_to_json(listing: Listing) -> JsonObject:
         "ttl": listing.ttl,
         "fields": listing.fields,
         "accounts": {owner: sorted(share) for owner, share in listing.accounts.items()},
-        "read_at": listing.read_at,
     }
 
 
@@ -52,7 +51,6 @@ def listing_from_json(body: Any) -> Listing:
         ttl=body["ttl"],
         fields={kind: tuple(pages) for kind, pages in body.get("fields", {}).items()},
         accounts={owner: _share(share, body) for owner, share in body.get("accounts", {}).items()},
-        read_at=body.get("read_at", {}),
     )
 
 
@@ -65,5 +63,5 @@ def _share(entries: list[str], body: Any) -> frozenset[str]:
 
 def alike(first: Listing, second: Listing) -> bool:
     """Whether two listings have the same content, whatever their time."""
-    bodies = (listing_to_json(replace(listing, listed_at=0.0, read_at={})) for listing in (first, second))
+    bodies = (listing_to_json(replace(listing, listed_at=0.0)) for listing in (first, second))
     return encode(next(bodies)) == encode(next(bodies))

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal, TypeAlias
 import msgspec
 from msgspec import structs
 
-from wicket_mcp.model import Discreet, JsonObject, Listing
+from wicket_mcp.model import Discreet, JsonObject, Listing, identify
 
 Status: TypeAlias = Literal["active", "deprecated", "deleted"]
 DomainState: TypeAlias = Literal["pending", "verified", "failed", "expired"]
@@ -62,12 +62,19 @@ class CallRecord(msgspec.Struct, frozen=True, gc=False):
     arguments_bytes: int = 0
     rule: str = ""
     """The rule of the configuration that decided, and its decision."""
+    holder: str = ""
+    """See `Principal.holder`."""
     id: int = 0
     """Its position in the store; later records have larger ones. Not part of the record's content."""
     steps: Mapping[str, float] = msgspec.field(default_factory=dict[str, float])
     """Milliseconds of each step of the pipeline, in their order; the server's time is the last."""
     arguments: str = ""
     """The arguments as JSON, masked, if the configuration asks for them; not stored."""
+
+    @property
+    def owner(self) -> str:
+        """The `id` of the principal."""
+        return identify(self.principal, self.holder)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, CallRecord) and self._said == other._said
@@ -84,6 +91,9 @@ class AuditQuery(msgspec.Struct, frozen=True):
     """A filter for audit records; empty means any."""
 
     principal: str = ""
+    """By name, whoever had it."""
+    owner: str = ""
+    """By the `id` of a principal."""
     server: str = ""
     tool: str = ""
     outcome: str = ""
@@ -168,6 +178,13 @@ class StoredKey(Discreet, frozen=True):
     used_at: float | None = None
     rates: Mapping[str, int] = msgspec.field(default_factory=dict[str, int])
     """Requests per hour by kind, if they differ from the configured ones."""
+    holder: str = ""
+    """See `Principal.holder`."""
+
+    @property
+    def id(self) -> str:
+        """The `id` of its principal."""
+        return identify(self.name, self.holder)
 
 
 class StoredDataKey(Discreet, frozen=True):

@@ -51,7 +51,7 @@ class Batch(msgspec.Struct, frozen=True):
     def usage(self) -> Counter[tuple[str, str]]:
         """Successful calls by principal and tool key."""
         used = [r for r in self.calls if r.outcome in ("ok", "cached") and r.method == "tools/call"]
-        counts = Counter([(r.principal, r.server, r.tool) for r in used])
+        counts = Counter([(r.owner, r.server, r.tool) for r in used])
         return Counter({(principal, f"{server}.{tool}"): count for (principal, server, tool), count in counts.items()})
 
 

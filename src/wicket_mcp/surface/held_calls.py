@@ -62,7 +62,7 @@ class Seal:
 
 
 def _binding(principal: Principal, digest: str) -> str:
-    return f"{digest} {principal.name}"
+    return f"{digest} {principal.id}"
 
 
 class _Question(msgspec.Struct):
@@ -188,7 +188,7 @@ class HeldCalls:
     ) -> JsonObject:
         """Pass the client's replies to the held call, and wait for its next step."""
         held = self._held.get(handle)
-        if held is None or held.principal.name != caller.principal.name:
+        if held is None or held.principal.id != caller.principal.id:
             raise RpcProblem(INVALID_PARAMS, "The call that asked has ended; begin again without requestState.")
         held.waiter, held.token, held.away = caller, token, False
         for data in held.unheard.take_each():
@@ -229,7 +229,7 @@ class HeldCalls:
                 self._expire(held, self._repeat_within)
             body = work.result()
             return self.seal_state(body, held.principal, digest) if body.get("resultType") == "input_required" else body
-        if not self._quota.add(held.principal.name, held):
+        if not self._quota.add(held.principal.id, held):
             self._forget(held)
             raise Overloaded("Too many calls are waiting for input.", hint="Answer some of them, or try again later.")
         self._held[held.id], held.away = held, True
@@ -257,7 +257,7 @@ class HeldCalls:
 
     def _forget(self, held: HeldCall) -> None:
         self._held.pop(held.id, None)
-        self._quota.remove(held.principal.name, held)
+        self._quota.remove(held.principal.id, held)
         self._expire(held, None)
         if held.work is not None:
             held.work.cancel()

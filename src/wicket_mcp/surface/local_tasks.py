@@ -194,25 +194,25 @@ class LocalTasks:
             task = self._tasks.get(number) or task
             if not self._know(task) and not task.ended:
                 raise _full()
-        return task if task is not None and task.principal.name == principal.name else None
+        return task if task is not None and task.principal.id == principal.id else None
 
     def of(self, principal: Principal) -> list[LocalTask]:
         """The principal's tasks that are known here, oldest first."""
-        own = (task for task in self._tasks.values() if task.principal.name == principal.name)
+        own = (task for task in self._tasks.values() if task.principal.id == principal.id)
         return sorted(own, key=lambda task: task.created_at)
 
     async def recall(self, principal: Principal) -> list[str]:
         """Know the principal's tasks that the store has: from before a restart, and those of other gateways that have
         ended. Returns the ids of those that other gateways still work on.
         """
-        if self._store is None or (self.elsewhere is None and principal.name in self._recalled):
+        if self._store is None or (self.elsewhere is None and principal.id in self._recalled):
             return []
         try:
             stored = [text.split(" ")[1:] for text in await self._store.list_results(KIND, principal)]
         except Internal as problem:
             log.warning("only the tasks that this process knows are listed: %s", problem)
             return []
-        self._recalled.add(principal.name)
+        self._recalled.add(principal.id)
         ended = {number for number, stage in stored if stage == "ended"}
         numbers = list(dict.fromkeys(number for number, _ in stored))[-MAX_PER_PRINCIPAL:]
         running: list[str] = []
@@ -276,7 +276,7 @@ class LocalTasks:
         """Know a task until its time is over; False if there is no room."""
         if task.id in self._tasks:
             return True
-        if not self._quota.add(task.principal.name, task):
+        if not self._quota.add(task.principal.id, task):
             return False
         self._tasks[task.id] = task
         seconds = max(0.0, task.created_at.timestamp() + task.ttl - time.time())
@@ -303,7 +303,7 @@ class LocalTasks:
             "task": task.followed.created,
         }
         until = task.created_at.timestamp() + task.ttl
-        stored = StoredResult(f"task {task.id} {stage}", task.principal.name, KIND, encode(record), until)
+        stored = StoredResult(f"task {task.id} {stage}", task.principal.id, KIND, encode(record), until)
         try:
             await self._store.save_result(stored, MAX_BYTES)
         except Internal as problem:
@@ -327,7 +327,7 @@ class LocalTasks:
 
     def _forget(self, task: LocalTask) -> None:
         self._tasks.pop(task.id, None)
-        self._quota.remove(task.principal.name, task)
+        self._quota.remove(task.principal.id, task)
         self.cancel(task)
 
     def _forget_ended(self, task: LocalTask) -> bool:

@@ -78,7 +78,7 @@ class Neighbours:
     async def _ask_all(
         self, principal: Principal, server: str, within: float, *, stop: bool = False
     ) -> list[JsonObject]:
-        question = Question(self._state, principal.name, tuple(principal.scopes), server, stop, self._alone)
+        question = Question(self._state, principal.id, tuple(principal.scopes), server, stop, self._alone)
         return await asyncio.gather(*(_ask(path, question, within) for path in self._list()))
 
     def _list(self) -> list[Path]:

@@ -180,7 +180,7 @@ class PeerLink(DuplexClient):
             return
         params: JsonObject = body["params"]
         meta = as_object(params.get("_meta"))
-        caller = modern_caller(principal, f"owned {principal.name}", partial(self._tell, number), meta)
+        caller = modern_caller(principal, f"owned {principal.id}", partial(self._tell, number), meta)
         request = Request(number, method, params, caller, modern=True)
         if number is None:
             self._tasks.start(self._server.notify(request), method)

@@ -405,7 +405,7 @@ class Protocol:
     def announcement(self, changes: Changes, caller: Caller) -> tuple[str, JsonObject] | None:
         """The notification of an unknown extension that a client is told, if it may know of it and declares it."""
         news = changes.announcement
-        if news is None or news.session not in ("", caller.session) or news.owner not in ("", caller.principal.name):
+        if news is None or news.session not in ("", caller.session) or news.owner not in ("", caller.principal.id):
             return None
         if news.extensions.isdisjoint(declared_extensions(caller.capabilities)):
             return None

@@ -80,7 +80,7 @@ class ReplicaRouter:
         if len(encode(capabilities)) > _LARGEST:
             capabilities = {}
         # The same client may begin twice in one tick of the clock: what is random tells the two apart.
-        content = [principal.name, path, capabilities, client_name(params.get("clientInfo")), secrets.token_hex(8)]
+        content = [principal.id, path, capabilities, client_name(params.get("clientInfo")), secrets.token_hex(8)]
         return tag(self.me, self._ring.close("session", content, KEPT))
 
     async def take_session(
@@ -103,7 +103,7 @@ class ReplicaRouter:
             await self._confirm(session)
             return receive
         content = self._ring.open("session", untag(number)[1])
-        if content is None or content[:2] != [principal.name, scope["path"].rstrip("/")]:
+        if content is None or content[:2] != [principal.id, scope["path"].rstrip("/")]:
             return receive
         body = await read_body(receive, headers, self._max_body) if scope["method"] == "POST" else b""
         if headers.get(PEER) is None:

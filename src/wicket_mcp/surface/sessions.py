@@ -132,7 +132,7 @@ class Sessions:
 
     def find(self, session_id: str, principal: Principal, protocol: Protocol) -> HttpSession | None:
         session = self._sessions.get(session_id)
-        if session is None or session.principal.name != principal.name or session.protocol is not protocol:
+        if session is None or session.principal.id != principal.id or session.protocol is not protocol:
             return None
         session.used_at = self._clock()
         return session
@@ -173,7 +173,7 @@ class Sessions:
         """End the principal's least recently used sessions if it has too many, or if there are too many in total."""
         if len(self._sessions) < min(self._most, self._most_per_principal):
             return
-        own = [session for session in self._sessions.values() if session.principal.name == principal.name]
+        own = [session for session in self._sessions.values() if session.principal.id == principal.id]
         surplus = max(len(own) - self._most_per_principal, len(self._sessions) - self._most) + 1
         if surplus <= 0:
             return

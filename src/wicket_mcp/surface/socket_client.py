@@ -57,7 +57,7 @@ class SocketClient(DuplexClient):
         from wicket_mcp.surface.under_way import ConnectedClient  # noqa: PLC0415  (for those who open it)
 
         seconds = time.monotonic() - self._began
-        return ConnectedClient(self.principal.name, self._legacy.name, self._legacy.version, "stdio", seconds)
+        return ConnectedClient(self.principal.id, self._legacy.name, self._legacy.version, "stdio", seconds)
 
     def order(self, order: str, words: str = "") -> None:
         """Send the shim an order that its client does not see, on one line."""

@@ -120,15 +120,15 @@ class StreamableHttp:
             if method == "POST":
                 connection: Connection | None = scope.get(CONNECTION)
                 if _listens(headers):  # it may stay open for hours and costs nothing: it counts by itself
-                    with self._count_subscription(principal.name):
+                    with self._count_subscription(principal.id):
                         await self._post(scope, protocol, principal, headers, receive, send, connection)
-                elif wait := self._admission.enter(principal.name):
+                elif wait := self._admission.enter(principal.id):
                     await send_json(send, 503, _BUSY, ((b"retry-after", str(wait).encode()),))
                 else:
                     try:
                         await self._post(scope, protocol, principal, headers, receive, send, connection)
                     finally:
-                        self._admission.leave(principal.name)
+                        self._admission.leave(principal.id)
             elif method == "GET":
                 await self._get(self._session(protocol, principal, headers), headers, receive, send)
             elif method == "DELETE":
@@ -203,7 +203,7 @@ class StreamableHttp:
                 scope, headers, body, receive, send, principal
             ):
                 return
-            caller = modern_caller(principal, f"modern {principal.name}", exchange.post, params["_meta"])
+            caller = modern_caller(principal, f"modern {principal.id}", exchange.post, params["_meta"])
             protocol.settle_profile(caller, params)
             principal = caller.principal
             named = None
@@ -232,7 +232,7 @@ class StreamableHttp:
     ) -> None:
         if modern:
             meta = as_object(as_object(body.get("params")).get("_meta"))
-            caller = modern_caller(principal, f"modern {principal.name}", _hear_nothing, meta)
+            caller = modern_caller(principal, f"modern {principal.id}", _hear_nothing, meta)
         else:
             session = self._session(protocol, principal, headers)
             if body["method"] == "notifications/cancelled":
@@ -267,7 +267,7 @@ class StreamableHttp:
             if len(data) < LARGE:
                 message = decode(data, strict=True)
             else:
-                async with self._large.enter(principal.name):
+                async with self._large.enter(principal.id):
                     message = await decode_off_loop(data, strict=True, most=MAX_VALUES)
         except Overloaded as problem:
             raise HttpProblem(429, INVALID_REQUEST, str(problem)) from None

@@ -138,7 +138,7 @@ class Here(Struct, frozen=True):
         is_admin = principal.may("admin")
 
         def may_see(name: str) -> bool:
-            return is_admin or name == principal.name
+            return is_admin or name == principal.id
 
         return Glimpse(
             tuple(request for request in self._requests() if may_see(request.principal)),
@@ -156,7 +156,7 @@ class Here(Struct, frozen=True):
             UnderWay(
                 request.method,
                 ".".join(filter(None, (request.span.server, request.span.name or request.name))),
-                request.caller.principal.name,
+                request.caller.principal.id,
                 (clock - started) * 1000,
                 request.caller.client_name,
                 request.span.run,
@@ -167,7 +167,7 @@ class Here(Struct, frozen=True):
 
     def _questions(self) -> list[OpenQuestion]:
         return [
-            OpenQuestion(held.principal.name, held.client_name, method, as_text(params.get("message"))[:_MAX_WORDS])
+            OpenQuestion(held.principal.id, held.client_name, method, as_text(params.get("message"))[:_MAX_WORDS])
             for held, method, params in self.held.open_questions()
         ]
 

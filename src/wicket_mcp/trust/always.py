@@ -22,7 +22,7 @@ from wicket_mcp.codec import canonical, decode
 from wicket_mcp.config.model.policy import Rule
 from wicket_mcp.errors import BadArguments, ConfigError, WicketError
 from wicket_mcp.files import replace_file
-from wicket_mcp.model import JsonObject, as_list, as_object
+from wicket_mcp.model import JsonObject, as_list, as_object, name_of
 from wicket_mcp.store.base import ApprovalStore
 from wicket_mcp.store.model import StandingApproval
 from wicket_mcp.telemetry.redact import mask_strings
@@ -128,7 +128,7 @@ def render(rule: StandingApproval) -> str:
     """The equivalent `[[policy]]` rule, as TOML."""
     import tomlkit  # noqa: PLC0415  (for those who say "always")
 
-    named = {"name": describe(rule), "principal": rule.principal, "server": rule.server, "tool": rule.tool}
+    named = {"name": describe(rule), "principal": name_of(rule.principal), "server": rule.server, "tool": rule.tool}
     lines = [f"{name} = {tomlkit.string(value).as_string()}" for name, value in {"action": "allow", **named}.items()]
     for name, value in conditions(rule).items():
         table: Any = tomlkit.inline_table()

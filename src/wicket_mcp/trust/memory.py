@@ -259,7 +259,7 @@ class Memory:
 
 
 def _owner(caller: Caller) -> str:
-    return caller.principal.name
+    return caller.principal.id
 
 
 def join(labels: Sequence[Labels]) -> Labels:

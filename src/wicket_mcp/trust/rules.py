@@ -14,7 +14,7 @@ import msgspec
 
 from wicket_mcp.codec import canonical
 from wicket_mcp.config.model.policy import Action, DataLabel, Rule
-from wicket_mcp.model import JsonObject
+from wicket_mcp.model import JsonObject, name_of
 from wicket_mcp.trust.conditions import Condition, compile_condition
 from wicket_mcp.trust.effects import effect_of
 
@@ -30,6 +30,7 @@ class Call(msgspec.Struct, frozen=True):
     arguments: JsonObject
     annotations: Mapping[str, Any]
     principal: str
+    """The `id` of the caller. Rules match its name."""
     profile: str = ""
     labels: Collection[DataLabel] = ()
 
@@ -93,7 +94,7 @@ def _matches(rule: Rule, call: Call) -> bool:
     return (
         fnmatchcase(call.server, rule.server)
         and (fnmatchcase(call.tool, rule.tool) or fnmatchcase(call.key, rule.tool))
-        and fnmatchcase(call.principal, rule.principal)
+        and fnmatchcase(name_of(call.principal), rule.principal)
         and fnmatchcase(call.profile, rule.profile)
         and (not rule.annotation or _holds(rule.annotation, call.annotations))
         and (not rule.labels or any(label in call.labels for label in rule.labels))

@@ -32,7 +32,7 @@ class Attribution:
 
     def serve(self, principal: str) -> None:
         """Record that something is sent for a principal who may receive no messages. Our own listings do not count."""
-        if principal not in ("", GATEWAY.name):
+        if principal not in ("", GATEWAY.id):
             self.served.add(principal)
 
     def begin(self, callbacks: Callbacks, principal: str) -> None:

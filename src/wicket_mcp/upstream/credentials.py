@@ -81,4 +81,4 @@ class CredentialSource(Protocol):
 
 
 def owner_of(config: ServerConfig, principal: Principal) -> str:
-    return principal.name if config.credentials == "user" else SHARED
+    return principal.id if config.credentials == "user" else SHARED

@@ -340,7 +340,7 @@ class OwnedChild:
 
 def ownership_key(server: ServerConfig, principal: Principal) -> str:
     """The key to claim for a server's process: one for all, or one for each user."""
-    return f"{server.name} for {principal.name}" if server.is_per_user else server.name
+    return f"{server.name} for {principal.id}" if server.is_per_user else server.name
 
 
 def _rebuild(server: str, refusal: Refused) -> WicketError:

@@ -56,7 +56,7 @@ def key_of(config: ServerConfig, principal: Principal, session: str, source: Cre
     return Key(
         config.name,
         session if config.isolation == "session" else "",
-        principal.name if per_user else "",
+        principal.id if per_user else "",
         source.version(config, principal) if source is not None and signed_in else "",
     )
 
@@ -203,14 +203,14 @@ class Pool:
             headers=headers,
             capabilities=capabilities,
             timeout=timeout,
-            principal=principal.name,
+            principal=principal.id,
         )
 
     async def notify(
         self, server: str, method: str, params: JsonObject, principal: Principal, session: str, able: JsonObject
     ) -> None:
         """Send a notification for `principal`, whose client has the capabilities `able`."""
-        await self._find(server, principal, session, able).notify(method, params, able, principal.name)
+        await self._find(server, principal, session, able).notify(method, params, able, principal.id)
 
     def distinguish(self, listings: Mapping[str, Listing]) -> None:
         """From now on, servers whose listings show that they use extensions know those of the client of a request."""
@@ -453,7 +453,7 @@ class Pool:
         single = bool(key.session or key.owner)
         if single:
             self._admit(config, principal)
-            self._owners[key] = principal.name
+            self._owners[key] = principal.id
         upstream = self._upstreams[key] = Upstream(
             config,
             self._opener_for(key, config, extensions),
@@ -486,7 +486,7 @@ class Pool:
         hint = "Try again later: a session's server is stopped when the session ends, or was idle for 'idle_stop'."
         if len(owners) >= SESSIONS_PER_SERVER:
             raise Overloaded(f"Server '{config.name}' already runs for {len(owners)} client sessions.", hint=hint)
-        if (own := owners.count(principal.name)) >= SESSIONS_PER_PRINCIPAL:
+        if (own := owners.count(principal.id)) >= SESSIONS_PER_PRINCIPAL:
             raise Overloaded(
                 f"Server '{config.name}' already runs for {own} client sessions of '{principal.name}'.", hint=hint
             )

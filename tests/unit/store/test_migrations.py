@@ -98,7 +98,28 @@ ALTER TABLE audit ADD COLUMN steps TEXT DEFAULT '';
 CREATE INDEX audit_run ON audit (run) WHERE run != '';
 PRAGMA user_version = 10;
 """
-HISTORY = (FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5, FORMAT_6, FORMAT_7, FORMAT_8, FORMAT_9, FORMAT_10)
+FORMAT_11 = """
+CREATE INDEX audit_failed ON audit (at) WHERE outcome NOT IN ('ok', 'cached', 'cancelled');
+INSERT INTO api_key VALUES ('ci', x'01', 'wk_a', 'invoke', 10.0, NULL, 20.0, NULL, x'7b7d');
+INSERT INTO api_key VALUES ('ci', x'02', 'wk_b', 'invoke', 30.0, NULL, NULL, NULL, x'7b7d');
+INSERT INTO standing_approval VALUES ('first', 'ci', 'x', 'echo', x'7b7d', 'local', 15.0);
+INSERT INTO standing_approval VALUES ('second', 'ci', 'x', 'echo', x'7b7d', 'local', 35.0);
+INSERT INTO standing_approval VALUES ('owners', 'local', 'x', 'echo', x'7b7d', 'local', 5.0);
+PRAGMA user_version = 11;
+"""
+HISTORY = (
+    FORMAT_1,
+    FORMAT_2,
+    FORMAT_3,
+    FORMAT_4,
+    FORMAT_5,
+    FORMAT_6,
+    FORMAT_7,
+    FORMAT_8,
+    FORMAT_9,
+    FORMAT_10,
+    FORMAT_11,
+)
 
 
 @pytest.fixture
@@ -136,6 +157,9 @@ def test_a_file_of_every_earlier_format_becomes_a_new_one_and_keeps_its_content(
     migrate(db)
     assert version(db) == FORMAT
     assert shape(db) == new_shape()
+    if before >= 11:  # W31: what the holder of a name was allowed for good is not its next holder's
+        assert db.execute("SELECT id FROM standing_approval ORDER BY id").fetchall() == [("owners",), ("second",)]
+        assert db.execute("SELECT DISTINCT holder FROM api_key").fetchall() == [("",)]
     if before >= 1:
         assert db.execute("SELECT text FROM note").fetchall() == [("from format 1",)]
         assert db.execute("SELECT calls FROM usage").fetchall() == [(3,)]

@@ -298,7 +298,7 @@ class SignIns:
         if forgotten:
             await self._accounts.on_signed_in(config.name, owner)
             await self._accounts.need(config.name, owner, Challenge())
-            self._accounts.record(principal.name, "sign out of a server", config.name)
+            self._accounts.record(principal.id, "sign out of a server", config.name)
         return forgotten
 
     async def _complete(self, begun: Begun, query: dict[str, str]) -> None:

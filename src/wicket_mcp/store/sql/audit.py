@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from msgspec.structs import astuple
 
 from wicket_mcp.codec import decode, encode
-from wicket_mcp.model import Principal
+from wicket_mcp.model import Principal, name_of
 from wicket_mcp.store.clock import steady_time
 from wicket_mcp.store.model import AuditQuery, CallRecord, CallTotals, ListTotals
 from wicket_mcp.store.records import SUCCESSES, Batch, is_call
@@ -17,10 +17,11 @@ MOST_DROPPED = 2000
 HOUR = 3600
 _CALL = (
     "at, principal, server, tool, arguments_digest, outcome, duration_ms, result_bytes, method, client, detail, run, "
-    "upstream_ms, arguments_bytes, rule, steps"
+    "upstream_ms, arguments_bytes, rule, holder, steps"
 )
 
 
+_OWNED = "principal = ? AND holder = ?"
 _OWN_COLUMNS = len(_CALL.split(",")) - 1
 """A record's fields have the order of the columns; only its steps are written in another form."""
 
@@ -44,16 +45,19 @@ class SqlAudit(Part):
 
     async def usage(self, principal: Principal) -> Mapping[str, int]:
         await self._recorder.settle()
-        return dict(await self._rows("SELECT tool, calls FROM usage WHERE principal = ?", principal.name))
+        return dict(await self._rows("SELECT tool, calls FROM usage WHERE principal = ?", principal.id))
 
     async def recent_calls(self, principal: Principal, limit: int) -> list[CallRecord]:
-        return await self.find_calls(AuditQuery(principal=principal.name, method="tools/call", limit=limit))
+        return await self.find_calls(AuditQuery(owner=principal.id, method="tools/call", limit=limit))
 
     async def find_calls(self, query: AuditQuery) -> list[CallRecord]:
         await self._recorder.settle()
         filters = {name: getattr(query, name) for name in ("principal", "server", "tool", "method", "run")}
         conditions = [f"{column} = ?" for column, value in filters.items() if value]
         values: list[object] = [value for value in filters.values() if value]
+        if query.owner:
+            conditions.append(_OWNED)
+            values += _split(query.owner)
         if query.outcome == "failed":
             conditions.append(f"outcome NOT IN {SUCCESSES}")
         elif query.outcome:
@@ -83,10 +87,16 @@ class SqlAudit(Part):
 
     async def list_totals(self, since: float, principal: str = "") -> list[ListTotals]:
         await self._recorder.settle()
-        filter_sql, values = ("AND principal = ?", (principal,)) if principal else ("", ())
+        filter_sql, values = (f"AND {_OWNED}", _split(principal)) if principal else ("", ())
         text = f"""SELECT tool, client, result_bytes, count(*) FROM audit
                    WHERE method = 'tools/list' AND at >= ? {filter_sql} GROUP BY tool, client, result_bytes"""  # noqa: S608
         return [ListTotals(*row) for row in await self._rows(text, since, *values, long=True)]
+
+
+def _split(owner: str) -> tuple[str, str]:
+    """The name and the holder in a principal's `id`."""
+    name = name_of(owner)
+    return name, owner[len(name) + 1 :]
 
 
 def write_batch(db: Database, batch: Batch) -> None:
@@ -132,7 +142,7 @@ def _hours(batch: Batch) -> list[tuple[object, ...]]:
     sums: dict[tuple[int, str, str], list[float]] = {}
     for r in batch.calls:
         if r.server and is_call(r):
-            row = sums.setdefault((int(r.at // HOUR), r.principal, r.server), [0, 0, 0, 0.0, 0, 0])
+            row = sums.setdefault((int(r.at // HOUR), r.owner, r.server), [0, 0, 0, 0.0, 0, 0])
             row[0] += 1
             row[1] += r.outcome not in SUCCESSES
             row[2] += r.outcome == "cached"

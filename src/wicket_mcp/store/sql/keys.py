@@ -6,7 +6,7 @@ from wicket_mcp.codec import decode, encode
 from wicket_mcp.store.model import StoredKey
 from wicket_mcp.store.sql.part import Database, Part, Row, upsert
 
-_KEY = "name, digest, hint, scopes, created_at, expires_at, revoked_at, used_at, rates"
+_KEY = "name, digest, hint, scopes, created_at, expires_at, revoked_at, used_at, rates, holder"
 
 
 class SqlKeys(Part):
@@ -21,6 +21,7 @@ class SqlKeys(Part):
             key.revoked_at,
             key.used_at,
             encode(key.rates),
+            key.holder,
         )
 
         def save(db: Database) -> None:
@@ -44,7 +45,6 @@ class SqlKeys(Part):
 
 
 def _key(row: Row) -> StoredKey:
-    name, digest, hint, scopes, created_at, expires_at, revoked_at, used_at, rates = row
-    return StoredKey(
-        name, digest, hint, frozenset(scopes.split()), created_at, expires_at, revoked_at, used_at, decode(rates)
-    )
+    name, digest, hint, scopes, created_at, expires_at, revoked_at, used_at, rates, holder = row
+    times = created_at, expires_at, revoked_at, used_at
+    return StoredKey(name, digest, hint, frozenset(scopes.split()), *times, decode(rates), holder)

@@ -138,6 +138,18 @@ def _11_failures(db: Database) -> None:
     db.execute("CREATE INDEX audit_failed ON audit (at) WHERE outcome NOT IN ('ok', 'cached', 'cancelled')")
 
 
+def _12_holders(db: Database) -> None:
+    """Keys are told apart whatever their names. What exists stays with its name, except what somebody allowed an
+    earlier key of a name for good.
+    """
+    for table in ("api_key", "audit"):
+        db.execute(f"ALTER TABLE {table} ADD COLUMN holder TEXT DEFAULT ''")
+    db.execute(
+        """DELETE FROM standing_approval WHERE EXISTS (SELECT 1 FROM api_key WHERE name = standing_approval.principal
+           AND created_at > standing_approval.at)"""
+    )
+
+
 MIGRATIONS: tuple[Callable[[Database], None], ...] = (
     _1_listings_results_calls,
     _2_registry,
@@ -150,5 +162,6 @@ MIGRATIONS: tuple[Callable[[Database], None], ...] = (
     _9_standing_approvals,
     _10_steps_and_scripts,
     _11_failures,
+    _12_holders,
 )
 FORMAT = len(MIGRATIONS)

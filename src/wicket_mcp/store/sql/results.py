@@ -26,12 +26,12 @@ class SqlResults(Part):
     async def load_result(self, result_id: str, principal: Principal) -> StoredResult | None:
         text = """SELECT id, principal, tool, body, expires_at FROM result
                   WHERE id = ? AND principal = ? AND expires_at >= ?"""
-        row = await self._row(text, result_id, principal.name, steady_time())
+        row = await self._row(text, result_id, principal.id, steady_time())
         return StoredResult(*row) if row else None
 
     async def list_results(self, tool: str, principal: Principal) -> list[str]:
         text = "SELECT id FROM result WHERE tool = ? AND principal = ? AND expires_at >= ? ORDER BY rowid"
-        return [row[0] for row in await self._rows(text, tool, principal.name, steady_time())]
+        return [row[0] for row in await self._rows(text, tool, principal.id, steady_time())]
 
 
 def _leaving(rows: list[tuple[int, str, int]], coming: StoredResult, surplus: int) -> list[int]:

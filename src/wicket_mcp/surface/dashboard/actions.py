@@ -42,12 +42,12 @@ class Actions:
 
     async def enable(self, principal: Principal, form: Asked, name: str) -> Outcome:
         await self._source.enable(name, True)
-        self._source.audit.act_on(principal.name, "enable server", name)
+        self._source.audit.act_on(principal.id, "enable server", name)
         return "servers"
 
     async def disable(self, principal: Principal, form: Asked, name: str) -> Outcome:
         await self._source.enable(name, False)
-        self._source.audit.act_on(principal.name, "disable server", name)
+        self._source.audit.act_on(principal.id, "disable server", name)
         return "servers"
 
     async def sign_in(self, principal: Principal, form: Asked, name: str) -> Outcome:
@@ -66,14 +66,14 @@ class Actions:
         if call is None:
             raise UnknownName("open question", approval[:40])
         detail = f"{call.server}.{call.tool} {approval}"
-        self._source.audit.act(principal.name, f"approve call{mark}", detail, server=call.server)
+        self._source.audit.act(principal.id, f"approve call{mark}", detail, server=call.server)
         return "approvals"
 
     async def revoke_approval(self, principal: Principal, form: Asked, number: str) -> Outcome:
         if (revoked := await self._source.always().revoke(number)) is None:
             raise UnknownName("standing approval", number[:40])
         detail = f"{revoked.server}.{revoked.tool} {number}"
-        self._source.audit.act(principal.name, "revoke always", detail, server=revoked.server)
+        self._source.audit.act(principal.id, "revoke always", detail, server=revoked.server)
         return "approvals"
 
     async def accept(self, principal: Principal, form: Asked) -> Outcome:
@@ -82,21 +82,21 @@ class Actions:
 
     async def revoke_key(self, principal: Principal, form: Asked, name: str) -> Outcome:
         await self._source.keys.revoke(name)
-        self._source.audit.act(principal.name, "revoke key", name)
+        self._source.audit.act(principal.id, "revoke key", name)
         return "access"
 
     async def revoke_grant(self, principal: Principal, form: Asked, grant: str) -> Outcome:
-        own = {entry.id for entry in await self._source.grants().list() if entry.principal == principal.name}
+        own = {entry.id for entry in await self._source.grants().list() if entry.principal == principal.id}
         if not principal.may("admin") and grant not in own:
             raise Denied("Only administrators revoke what others have allowed.")
-        await self._source.grants().revoke(grant, by=principal.name)
+        await self._source.grants().revoke(grant, by=principal.id)
         return "access"
 
     async def _find_server(self, principal: Principal, name: str) -> str:
         return (await self._source.verbs().current_view(principal)).server(name).name
 
     def _finish(self, principal: Principal, act: str, server: str) -> str:
-        self._source.audit.act_on(principal.name, act, server)
+        self._source.audit.act_on(principal.id, act, server)
         return _page_of(server)
 
 

@@ -197,7 +197,7 @@ class Dashboard:
         await self._begin(token, principal, reply)
 
     async def _begin(self, token: str, principal: Principal, reply: "_Reply") -> None:
-        self._source.audit.act(principal.name, "sign in to the dashboard")
+        self._source.audit.act(principal.id, "sign in to the dashboard")
         await reply.move(ROOT, self._sessions.begin(token))
 
     async def _show_sign_in(self, reply: "_Reply", status: int, **values: bool) -> None:

@@ -77,7 +77,7 @@ class Pages:
         totals = await self.source.store.call_totals(now - DAY, 3600.0, limit_to(principal))
         calls, failed = sum(t.calls for t in totals), sum(t.failed for t in totals)
         saved = await self._savings(principal, now)
-        failed_lately = AuditQuery(principal=limit_to(principal), outcome="failed", since=now - DAY, limit=MOST_FOLDED)
+        failed_lately = AuditQuery(owner=limit_to(principal), outcome="failed", since=now - DAY, limit=MOST_FOLDED)
         return {
             "servers": servers,
             "groups": group_by_state(servers),
@@ -95,7 +95,7 @@ class Pages:
     async def servers(self, principal: Principal, params: Asked) -> JsonObject:
         now = time.time()
         latest = await self.source.store.find_calls(
-            AuditQuery(principal=limit_to(principal), method="tools/call", limit=SAMPLE)
+            AuditQuery(owner=limit_to(principal), method="tools/call", limit=SAMPLE)
         )
         counts = await self.source.store.call_totals(now - DAY, DAY, limit_to(principal))
         calls: Counter[str] = Counter()
@@ -121,7 +121,7 @@ class Pages:
         (status,) = [row for row in await self._servers(principal, glimpse) if row["name"] == config.name]
         listing = view.listings.get(config.name)
         records = await self.source.store.find_calls(
-            AuditQuery(principal=limit_to(principal), server=config.name, since=time.time() - DAY, limit=SAMPLE)
+            AuditQuery(owner=limit_to(principal), server=config.name, since=time.time() - DAY, limit=SAMPLE)
         )
         return {
             "server": status,
@@ -138,7 +138,7 @@ class Pages:
 
     async def _has_account(self, principal: Principal, server: str) -> bool:
         """Whether `principal` has signed in to the server."""
-        return any(secret.name == f"oauth {server}" for secret in await self.source.credentials(principal.name))
+        return any(secret.name == f"oauth {server}" for secret in await self.source.credentials(principal.id))
 
     async def give_keys(self, principal: Principal, form: Asked, name: str) -> str:
         """Keep the keys that `principal` gives for their own use of a command; its name. Raises BadArguments."""
@@ -175,7 +175,7 @@ class Pages:
         verbs = self.source.verbs()
         tool = (await verbs.current_view(principal)).resolve(key)
         records = await self.source.store.find_calls(
-            AuditQuery(principal=limit_to(principal), server=tool.server, tool=tool.name, limit=500)
+            AuditQuery(owner=limit_to(principal), server=tool.server, tool=tool.name, limit=500)
         )
         annotations = as_object(tool.definition.get("annotations"))
         return {
@@ -210,7 +210,7 @@ class Pages:
         answer: JsonObject
         try:
             arguments = arguments_of(tool, form)
-            caller = Silent(principal, session="dashboard", client_name="dashboard")
+            caller = Silent(principal, session=f"dashboard {principal.id}", client_name="dashboard")
             body = (await self.source.verbs().call(tool_call(tool, arguments, caller))).body
             text = "\n".join(texts_of(body)) or pretty(body)
             answer = {"text": text[:SHOWN_RESULT], "failed": bool(body.get("isError"))}
@@ -246,7 +246,8 @@ class Pages:
     async def activity(self, principal: Principal, params: Asked) -> JsonObject:
         run = params.get("run", "")
         query = AuditQuery(
-            principal=limit_to(principal) or params.get("principal", ""),
+            principal=params.get("principal", ""),
+            owner=limit_to(principal),
             server=params.get("server", ""),
             tool=params.get("tool", ""),
             outcome=params.get("outcome", ""),
@@ -305,20 +306,20 @@ class Pages:
             if (change.server, change.kind, change.name, change.digest) == identity:
                 await self.source.accept(change, principal.name)
                 detail = f"{change.kind} {change.key}"
-                self.source.audit.act(principal.name, "approve definition", detail, server=change.server)
+                self.source.audit.act(principal.id, "approve definition", detail, server=change.server)
                 return
         raise UnknownName("held definition", ".".join(identity[:3:2])[:100], hint="It may have changed: look again.")
 
     async def access(self, principal: Principal, params: Asked) -> JsonObject:
         now = time.time()
-        keys = [key for key in await self.source.keys.list() if principal.may("admin") or key.name == principal.name]
+        keys = [key for key in await self.source.keys.list() if principal.may("admin") or key.id == principal.id]
         grants = [
             entry
             for entry in await self.source.grants().list()
-            if principal.may("admin") or entry.principal == principal.name
+            if principal.may("admin") or entry.principal == principal.id
         ]
         acts = await self.source.store.find_calls(
-            AuditQuery(principal=limit_to(principal), method="admin", limit=MOST_FOLDED)
+            AuditQuery(owner=limit_to(principal), method="admin", limit=MOST_FOLDED)
         )
         rejected: Sequence[CallRecord] = ()
         if principal.may("admin"):
@@ -327,7 +328,7 @@ class Pages:
         credentials = await self.source.credentials(limit_to(principal) or None)
         clients: dict[tuple[str, str], float] = {}
         for record in await self.source.store.find_calls(
-            AuditQuery(principal=limit_to(principal), since=now - DAY, limit=SAMPLE)
+            AuditQuery(owner=limit_to(principal), since=now - DAY, limit=SAMPLE)
         ):
             if "/" in record.method:
                 clients.setdefault((record.principal, record.client), record.at)

@@ -24,7 +24,7 @@ def mark_lines(diff: str) -> list[tuple[str, str]]:
 
 def limit_to(principal: Principal) -> str:
     """Whose records a principal may see; administrators see everyone's."""
-    return "" if principal.may("admin") else principal.name
+    return "" if principal.may("admin") else principal.id
 
 
 def group_by_state(servers: Sequence[JsonObject]) -> list[tuple[str, list[JsonObject]]]:

@@ -9,6 +9,7 @@ from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 
 from wicket_mcp import __version__
+from wicket_mcp.model import name_of
 from wicket_mcp.store.audit_file import estimate_tokens
 from wicket_mcp.store.records import SUCCESSES
 from wicket_mcp.surface.dashboard.figures import HEIGHT, WIDTH, ago, milliseconds, short
@@ -47,6 +48,7 @@ _FILTERS: dict[str, Any] = {
     "ago": _ago,
     "tokens": estimate_tokens,
     "segment": _segment,
+    "who": name_of,
 }
 _GLOBALS: dict[str, Any] = {
     "version": __version__,
