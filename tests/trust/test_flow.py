@@ -729,6 +729,7 @@ async def test_rules_about_labels_ask_for_nothing_else_while_flow_is_off(
         (("handbook",), "str(len(words))", []),
         (("handbook", "read"), "'ann'", []),
         (("handbook", "read"), "words[-9:-5]", ["'to' was computed by the script, which had read what m.read gave"]),
+        (("read",), "words[words.index('desk'):][:21]", ["'to' came from what m.read gave"]),
         (("handbook",), "'desk@attacker.example'", ["'to' came from what m.read gave"]),
     ],
 )
@@ -741,7 +742,7 @@ async def test_only_what_others_may_have_written_labels_a_script(
     server = offer(SEND, READ, book, result=result(MAIL), results={"handbook": result({"body": "Ask ann, or bob."})})
     async with open_gateway({"m": server}, policy={"flow": "ask", "trusted": ["m.handbook"]}) as gateway:
         person = Person(yes)
-        if asked and "came from" in asked[0]:
+        if "read" not in order and asked:
             await call(gateway, person, "m.read")
         outcome = await gateway.verbs.run(Script(f"{reads}await m.send(to={taken})\nreturn 1", "python"), person)
         assert (outcome.explain(), outcome.value) == ("", 1)

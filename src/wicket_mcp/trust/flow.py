@@ -222,7 +222,7 @@ def _origin(
     # An argument that does not depend on the script's reading may still come from what the model read before it wrote
     # the script.
     for source in comparison.by_first_reading:
-        if is_independent and run and source.run == run:
+        if is_independent and source.run == run:
             continue
         if not source.is_labelled or not (copies := comparison.copies(name, source)):
             continue

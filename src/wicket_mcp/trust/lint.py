@@ -26,6 +26,13 @@ LONG = 6000  # characters of one description
 LOOKED_AT = 20_000
 _QUOTED = 80
 _ADDRESSES = ("uri", "uriTemplate")
+_DEFINED = frozenset(
+    {
+        *("name", "title", "description", "text", "uri", "uriTemplate", "mimeType", "size", "arguments"),
+        *("annotations", "inputSchema", "outputSchema", "icons", "execution", "version", "websiteUrl", "_meta"),
+    }
+)
+"""The fields of definitions that the protocol has."""
 _SHORTEST = 12  # characters that a text needs to be an order; a third of them in Chinese
 _VAGUE = 400  # characters of a text that may consist only of assurances
 
@@ -67,8 +74,7 @@ def lint_listing(listing: Listing) -> Iterator[Finding]:
         if place == f"tool {listing.server}.{text}: name":
             findings = lint_name(text)
         else:
-            is_address = place.rpartition(": ")[2] in _ADDRESSES
-            findings = (_lint_characters if is_address else lint_text)(text)
+            findings = (_lint_characters if _is_address(place) else lint_text)(text)
         yield from (Finding(name, severity, listing.server, place, quote) for name, severity, quote in findings)
 
 
@@ -141,7 +147,7 @@ _MOST_JUDGED = 16_384
 
 def _judge(kind: str, own_name: str, texts: Iterable[tuple[str, str]]) -> Suspicion | None:
     worst: Suspicion | None = None
-    findings = ((_lint_characters if place in _ADDRESSES else lint_text)(text) for place, text in texts)
+    findings = ((_lint_characters if _is_address(place) else lint_text)(text) for place, text in texts)
     for name, severity, _ in chain((lint_name if kind == "tool" else lint_text)(own_name), *findings):
         if severity == "high":
             return Suspicion("high", f"its text has {WORDS[name]}")
@@ -281,29 +287,32 @@ def _texts(listing: Listing) -> Iterator[tuple[str, str]]:
 
 
 def _definition_texts(definition: JsonObject) -> Iterator[tuple[str, str]]:
-    """Every text of a definition that a model may read, and its place."""
-    yield from _walk(
-        {
-            key: definition[key]
-            for key in ("title", "description", "text", "arguments", *_ADDRESSES)
-            if key in definition
-        },
-        "",
-    )
-    if title := as_text(as_object(definition.get("annotations")).get("title")):
-        yield "annotations.title", title
-    for schema in ("inputSchema", "outputSchema"):
-        if schema in definition:
-            yield from _walk(definition[schema], schema)
+    """Every text of a definition, and its place; the name is looked at by itself."""
+    for key, value in definition.items():
+        if key not in _DEFINED:
+            yield f"{key}: key", key
+        if key != "name":
+            yield from _walk(value, key)
 
 
-def _walk(value: Any, place: str, depth: int = 0) -> Iterator[tuple[str, str]]:
+def _walk(value: Any, place: str, depth: int = 1) -> Iterator[tuple[str, str]]:
     if isinstance(value, str):
-        if place:
-            yield place, value
+        yield place, value
     elif depth < 40:
         items = as_object(value).items() if isinstance(value, dict) else enumerate(as_list(value))
         for key, item in items:
-            yield from _walk(item, f"{place}.{key}" if place else str(key), depth + 1)
-            if depth and isinstance(key, str) and place.endswith("properties"):
+            yield from _walk(item, f"{place}.{key}", depth + 1)
+            if isinstance(key, str) and not _is_keyword(place):
                 yield f"{place}.{key}: name", key
+
+
+def _is_keyword(place: str) -> bool:
+    """Whether the keys at this place are words of the protocol or of JSON Schema."""
+    head, _, last = place.partition(".")[0], *place.rpartition(".")[1:]
+    return head in _DEFINED and head != "_meta" and last != "properties"
+
+
+def _is_address(place: str) -> bool:
+    """Whether a text is an address, of which only the characters can be wrong."""
+    name = place.rpartition(": ")[2]
+    return name in _ADDRESSES or (name.startswith("icons.") and name.endswith(".src"))

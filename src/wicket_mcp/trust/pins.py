@@ -1,9 +1,9 @@
 """The accepted definitions of servers ("pins"), and what to do when a server changes them.
 
-The first listing of a server pins everything it offers, by the SHA-256 of its canonical form. A later change or a new
-entry is accepted, logged, or held, as the server's configuration says. Resources come and go with the server's data: of
-them only those are pinned, or held, whose text has a problem. A held entry is shown as it was pinned (a new
-entry without its own text), so that unaccepted text never reaches an agent, and it cannot be called (`calls/held.py`).
+The first listing of a server pins everything it offers, by the SHA-256 of its whole canonical form. A later change or a
+new entry is accepted, logged, or held, as the server's configuration says. Resources come and go with the data: of them
+only pages (`ui://`) are pinned, and those whose text has a problem. A held entry is shown as it was pinned (a new entry
+without its own text), so that unaccepted text never reaches an agent, and it cannot be called (`calls/held.py`).
 The last accepted definitions of a name stay accepted. Pure, except for loading and saving pins.
 """
 
@@ -24,11 +24,13 @@ from msgspec.structs import replace
 from wicket_mcp.codec import canonical, decode, encode, pretty
 from wicket_mcp.config.model.server import Change, ServerConfig
 from wicket_mcp.errors import Internal
-from wicket_mcp.model import JsonObject, Listing, Tool, as_object, as_text
+from wicket_mcp.extensions import APP_SCHEME
+from wicket_mcp.model import META_SERVER_INFO, META_SUBSCRIPTION, JsonObject, Listing, Tool, as_object, as_text
 from wicket_mcp.pauses import rest_between
 from wicket_mcp.store.base import PinStore
 from wicket_mcp.store.model import PINS_OF_NAME, PINS_OF_SERVER, StoredPin
 from wicket_mcp.telemetry.log import escape
+from wicket_mcp.trust.display import restrict
 from wicket_mcp.trust.launchers import package_of
 from wicket_mcp.trust.lint import LookAlikes, Suspicion, suspect
 
@@ -36,14 +38,25 @@ FIRST_SIGHT = "first sight"
 ACCEPTED = "accepted by the configuration"
 KINDS = ("tool", "prompt", "template", "instructions", "resource")
 
-_FIELDS = {
+_FIRST_FIELDS = {
     "tool": ("name", "title", "description", "inputSchema", "outputSchema", "annotations"),
     "prompt": ("name", "title", "description", "arguments"),
     "template": ("uriTemplate", "name", "title", "description", "mimeType"),
     "instructions": ("text",),
     "resource": ("uri", "name", "title", "description", "mimeType"),
 }
-_PLAIN = re.compile(r"[A-Za-z0-9_.\-]{1,64}")
+"""What the first pins covered. One of them counts until the same fields are pinned with everything else."""
+_WHOLE = "whole:"
+"""Begins the digest of a whole definition."""
+_VOLATILE = {"resource": frozenset({"size"})}
+"""Fields that change with the data."""
+_VOLATILE_META = frozenset({META_SERVER_INFO, META_SUBSCRIPTION, "traceparent", "tracestate", "baggage"})
+"""Keys of `_meta` that are about one answer, not about the definition."""
+_VOLATILE_NOTES = frozenset({"lastModified"})
+_KNOWN = ("arguments", "icons", "execution")
+_NOUNS = {"inputSchema": "parameter", "outputSchema": "output field"}
+_TEXTS = ("name", "title", "description", "text", "uriTemplate", "mimeType")
+_PLAIN = re.compile(r"[A-Za-z0-9_.\-/]{1,64}")
 
 Entry: TypeAlias = tuple[str, str]
 """Kind and name."""
@@ -67,6 +80,8 @@ class Held(msgspec.Struct, frozen=True):
     """The last accepted form; None for a new entry."""
     suspicion: str = ""
     """What the linter found in its text."""
+    partial: bool = False
+    """Whether of the last accepted form only the first fields are known."""
 
     @property
     def key(self) -> str:
@@ -77,7 +92,8 @@ class Held(msgspec.Struct, frozen=True):
         """What changed, without any of the server's own text, so that an agent may read it."""
         if self.pinned is None:
             return self.suspicion or f"it is new: server '{self.server}' did not have it when it was first seen"
-        reasons = changes(self.pinned, self.definition) or ["its definition changed"]
+        now = _first_fields(self.kind, self.definition) if self.partial else self.definition
+        reasons = changes(self.pinned, now) or ["its definition changed"]
         return "; ".join([*reasons, self.suspicion] if self.suspicion else reasons)
 
     @property
@@ -184,9 +200,11 @@ def _review(
     others: Iterable[Tool],
     listing: Listing,
 ) -> Review:
+    listing = restrict(listing, vendor_keys=server.vendor_keys)
     held: dict[Entry, Held] = {}
     pins: list[StoredPin] = []
     messages: list[str] = []
+    knows_first = not any(_is_whole(pin) for pins_ in (known or {}).values() for pin in pins_.values())
     fresh = [
         (entry, key, body, digest)
         for entry, key, body in rest_between(_entries(listing))
@@ -195,14 +213,18 @@ def _review(
     imitated = _imitations(listing, others, {name for (kind, name), *_ in fresh if kind == "tool"})
     for entry, key, body, digest in rest_between(fresh):
         accepted = (known or {}).get(entry)
-        pinned = as_object(decode(list(accepted.values())[-1].definition)) if accepted else None
+        last = list(accepted.values())[-1] if accepted else None
+        pinned = None if last is None else as_object(decode(last.definition))
         policy = policy_for(server, added=pinned is None)
         doubt = suspect(body, entry[0])
+        if accepted and (by := _first_approver(entry[0], body, accepted, doubt)):
+            pins.append(_pin(server.name, source, entry, body, by))
+            continue
         if entry[0] == "tool" and (doubt is None or doubt.severity != "high"):
             doubt = imitated.get(entry[1]) or doubt
         wrong = doubt.words if doubt is not None and doubt.severity == "high" else ""
-        change = Held(server.name, *entry, digest, body, pinned, wrong)
-        is_news = known is not None and entry[0] != "resource"
+        change = Held(server.name, *entry, digest, body, pinned, wrong, last is not None and not _is_whole(last))
+        is_news = known is not None and not (_is_data(entry) or (entry[0] == "resource" and knows_first))
         if (policy == "hold" and is_news) or (wrong and _blocks(server, added=pinned is None)):
             held[key] = change
             messages.append(f"{entry[0]} '{change.key}' is held: {change.words}")
@@ -270,24 +292,82 @@ def is_remote(server: ServerConfig) -> bool:
 
 
 def digest_of(kind: str, definition: Mapping[str, Any]) -> str:
-    """SHA-256 over the canonical form: the fields that a client or an agent reads, in one order."""
-    read = {field: definition[field] for field in _FIELDS[kind] if field in definition}
-    return hashlib.sha256(canonical(read)).hexdigest()
+    """SHA-256 over the canonical form of the whole definition, without what is volatile."""
+    return _WHOLE + _digest(_lasting(kind, definition))
+
+
+def _lasting(kind: str, definition: Mapping[str, Any]) -> JsonObject:
+    """The fields of a definition that stay as long as nobody changes it."""
+    volatile = _VOLATILE.get(kind, ())
+    fields = {name: value for name, value in definition.items() if name not in volatile}
+    for name, passing in (("_meta", _VOLATILE_META), ("annotations", _VOLATILE_NOTES)):
+        part = fields.get(name)
+        if isinstance(part, dict) and not passing.isdisjoint(as_object(part)):
+            fields[name] = {key: value for key, value in as_object(part).items() if key not in passing}
+    return {name: value for name, value in fields.items() if value != {} or name != "_meta"}
+
+
+def _first_fields(kind: str, definition: Mapping[str, Any]) -> JsonObject:
+    return {field: definition[field] for field in _FIRST_FIELDS[kind] if field in definition}
+
+
+def _first_approver(
+    kind: str, definition: JsonObject, accepted: Mapping[str, StoredPin], doubt: Suspicion | None
+) -> str:
+    """Who accepted a definition when pins covered the first fields alone; empty if nobody did.
+
+    Not if these are pinned with everything else by now, or if the problem with the definition is not in them.
+    """
+    first = _first_fields(kind, definition)
+    digest = _digest(first)
+    if digest not in accepted or (doubt is not None and doubt.severity == "high" and suspect(first, kind) != doubt):
+        return ""
+    wholes = (as_object(decode(pin.definition)) for pin in accepted.values() if _is_whole(pin))
+    superseded = any(_first_fields(kind, whole) == first for whole in wholes)
+    return "" if superseded else accepted[digest].approved_by
+
+
+def _is_whole(pin: StoredPin) -> bool:
+    return pin.digest.startswith(_WHOLE)
+
+
+def _digest(definition: JsonObject) -> str:
+    return hashlib.sha256(canonical(definition)).hexdigest()
 
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """The differences, in our own words."""
+    """The fields that differ, in our own words."""
     texts: list[str] = []
-    for name in ("name", "title", "description", "text", "uriTemplate", "mimeType"):
-        if before.get(name) != after.get(name):
-            lengths = len(as_text(before.get(name))), len(as_text(after.get(name)))
-            texts.append(f"its {name} changed ({lengths[0]} to {lengths[1]} characters)")
-    texts += _changed_flags(as_object(before.get("annotations")), as_object(after.get("annotations")))
-    for schema, noun in (("inputSchema", "parameter"), ("outputSchema", "output field")):
-        texts += _changed_fields(as_object(before.get(schema)), as_object(after.get(schema)), noun)
-    if before.get("arguments") != after.get("arguments"):
-        texts.append("its arguments changed")
+    for name in {**after, **before}:
+        old, new = before.get(name), after.get(name)
+        if old == new and (name in before) == (name in after):
+            continue
+        if name in _TEXTS:
+            texts.append(f"its {name} changed ({len(as_text(old))} to {len(as_text(new))} characters)")
+        elif name == "annotations":
+            texts += _changed_flags(as_object(old), as_object(new))
+        elif name in ("inputSchema", "outputSchema"):
+            texts += _changed_fields(as_object(old), as_object(new), _NOUNS[name])
+        elif name == "_meta":
+            texts += _changed_entries(as_object(old), as_object(new), "its '_meta' key ")
+        elif name in _KNOWN:
+            texts.append(f"its {name} {_change(name, before, after)}")
+        else:
+            texts += _changed_entries(
+                {name: old} if name in before else {}, {name: new} if name in after else {}, "its field "
+            )
     return texts
+
+
+def _changed_entries(before: JsonObject, after: JsonObject, noun: str) -> list[str]:
+    names = [
+        name for name in {**after, **before} if name not in before or name not in after or before[name] != after[name]
+    ]
+    return [f"{noun}{_safe(name)} {_change(name, before, after)}" for name in names]
+
+
+def _change(name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    return "changed" if name in before and name in after else "was added" if name in after else "was removed"
 
 
 def _changed_flags(before: JsonObject, after: JsonObject) -> list[str]:
@@ -296,11 +376,9 @@ def _changed_flags(before: JsonObject, after: JsonObject) -> list[str]:
 
 
 def _changed_fields(before: JsonObject, after: JsonObject, noun: str) -> list[str]:
-    old, new = as_object(before.get("properties")), as_object(after.get("properties"))
-    texts = [f"the {noun} {_safe(name)} was added" for name in new if name not in old]
-    texts += [f"the {noun} {_safe(name)} was removed" for name in old if name not in new]
-    texts += [f"the {noun} {_safe(name)} changed" for name in new if name in old and old[name] != new[name]]
-    if not texts and before != after:
+    texts = _changed_entries(as_object(before.get("properties")), as_object(after.get("properties")), f"the {noun} ")
+    others = [{name: value for name, value in schema.items() if name != "properties"} for schema in (before, after)]
+    if others[0] != others[1] or not texts:
         texts.append(f"the schema of its {noun}s changed")
     return texts
 
@@ -324,17 +402,23 @@ def _entries(listing: Listing) -> Iterable[tuple[Entry, Entry, JsonObject]]:
         entry = ("template", as_text(template.get("uriTemplate")))
         yield entry, entry, template
     for resource in listing.resources:
-        if suspect(resource, "resource") is not None:  # the others come and go with the data, and are not pinned
-            entry = ("resource", as_text(resource.get("uri")))
+        entry = ("resource", as_text(resource.get("uri")))
+        if not _is_data(entry) or suspect(resource, "resource") is not None:
             yield entry, entry, resource
     if listing.instructions:
         yield ("instructions", ""), ("instructions", ""), {"text": listing.instructions}
 
 
+def _is_data(entry: Entry) -> bool:
+    """Whether it comes and goes with the server's data, and is not pinned unless its text has a problem."""
+    kind, name = entry
+    return kind == "resource" and not name.startswith(APP_SCHEME)
+
+
 def _pin(server: str, source: str, entry: Entry, body: JsonObject, by: str) -> StoredPin:
     kind, name = entry
-    fields = {field: body[field] for field in _FIELDS[kind] if field in body}
-    return StoredPin(server, source, kind, name, digest_of(kind, body), encode(fields), by, time.time())
+    definition = encode(_lasting(kind, body))
+    return StoredPin(server, source, kind, name, digest_of(kind, body), definition, by, time.time())
 
 
 def _replace_held(listing: Listing, held: Mapping[Entry, Held]) -> Listing:

@@ -82,6 +82,13 @@ class ServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         tuple[str, ...], Meta(description="Patterns of tools to hide; wins over `allowed_tools`.")
     ] = ()
 
+    vendor_keys: Annotated[
+        bool,
+        Meta(
+            description="Pass on the keys in `_meta` by which the server's definitions change how one client treats "
+            "them (`anthropic/…`)."
+        ),
+    ] = False
     changed: Annotated[
         Change | None,
         Meta(
