@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
 from wicket_mcp.cluster.claims import ClaimingMembers, ClaimsAway
+from wicket_mcp.cluster.comparison import Comparison
 from wicket_mcp.cluster.file_members import FileMembers
-from wicket_mcp.cluster.members import AWAY, Member, tag
+from wicket_mcp.cluster.members import Member, tag
+from wicket_mcp.cluster.pulse import answers
 from wicket_mcp.cluster.relay import PEER, Relay
 from wicket_mcp.config.model.config import HttpConfig
 from wicket_mcp.config.read.secrets import expand
@@ -55,9 +57,8 @@ if TYPE_CHECKING:
 
 FIND_WITHIN = 3.0
 """Seconds in which another member must return a stored result."""
-COMPARE_EVERY = 1.0
-"""Seconds between two comparisons with the other members while the database does not answer."""
 READY = "/readyz"
+READY_WITHIN = 1.0
 MARK = "keys of the replicas"
 """The note that holds a check value sealed with the replicas' keys."""
 ADDRESS = "WICKET_REPLICA_URL"
@@ -75,8 +76,7 @@ class Replicas:
         self.relay = Relay(ring)
         self.router = ReplicaRouter(self.me, ring, self.relay, sessions, gateway.store, gateway.config.http.max_body)
         self.members: Members | None = None
-        self._cut_off = False
-        """Whether another member reaches the database, and we do not."""
+        self._comparison: Comparison | None = None
         self._gateway = gateway
         self._ownership: Ownership | None = None
         self._links = PeerLinks(self.relay.admit_asker, gateway.outbox_counters)
@@ -107,7 +107,7 @@ class Replicas:
         """Why this replica should get no requests; empty if it should."""
         if self.members is None:
             return "joining the other replicas"
-        return self.members.problem if self._cut_off else ""
+        return self.members.problem if self._comparison is not None and self._comparison.cut_off else ""
 
     @property
     def warning(self) -> str:
@@ -138,7 +138,7 @@ class Replicas:
         members = self.members = await FileMembers.join(folder, self.me, address)
         self.router.join(members)
         self._gateway.buckets.divide_by(lambda: max(1, len(members.all)))
-        self.own(FileOwnership(folder, address))
+        self.own(FileOwnership(folder, address, answers))
         for server in self._gateway.config.servers:  # servers that started before ownership was known
             await self._gateway.pool.stop(server.name)
         self._follow_installed()
@@ -148,7 +148,7 @@ class Replicas:
         gateway.tasks.start(gateway.registry.managed.follow(), "follow servers that other gateways install")
 
     async def _own_by_locks(self, members: ClaimingMembers) -> None:
-        ownership = LockOwnership(members, self._still_owns, self._ask_owner)
+        ownership = LockOwnership(members, self._still_owns, self._ask_owner, answers)
         self.own(ownership)
         for server in self._gateway.config.servers:  # servers that started before ownership was known
             if server.url is None:
@@ -157,26 +157,13 @@ class Replicas:
         def claim_again() -> None:
             self._gateway.tasks.start(ownership.claim_again(), "claim our servers again")
 
-        def compare() -> None:
-            self._gateway.tasks.start(self._compare(members), "compare with the other replicas")
-
+        self._comparison = Comparison(members, self._ask_warning)
         members.on_lost.append(ownership.give_up)
-        members.on_lost.append(compare)
         members.on_back.append(claim_again)
 
-    async def _compare(self, members: ClaimingMembers) -> None:
-        """Find out, while the database does not answer, whether it is us who are cut off: then calls should go to the
-        others. If it is away for all, each goes on with what it has in memory.
-        """
-        while members.problem:
-            others = [member for member in members.all.values() if member.id != self.me]
-            answers = await asyncio.gather(
-                *(self.relay.fetch(member, READY, GATEWAY, LOOK_WITHIN) for member in others)
-            )
-            warnings = [as_text(as_object(answer).get("warning")) for answer in answers if answer is not None]
-            self._cut_off = any(not warning.startswith(AWAY) for warning in warnings)
-            await asyncio.sleep(COMPARE_EVERY)
-        self._cut_off = False
+    async def _ask_warning(self, member: Member) -> str | None:
+        readiness = await self.relay.fetch(member, READY, GATEWAY, READY_WITHIN)
+        return None if readiness is None else as_text(as_object(readiness).get("warning"))
 
     async def _still_owns(self, member: Member, key: str, epoch: int) -> bool | None:
         """An owner rejects our empty message; a member that is not the owner rejects our epoch."""
@@ -313,6 +300,8 @@ class Replicas:
                 await self._gateway.pool.stop(key.partition(" for ")[0])
             await self._ownership.close()
         self.ring.use_clock(time.time)
+        if self._comparison is not None:
+            await self._comparison.close()
         if self.members is not None:
             await self.members.close()
         await self.relay.close()

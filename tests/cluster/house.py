@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import sys
 from asyncio.subprocess import DEVNULL, Process, create_subprocess_exec
 from collections.abc import AsyncGenerator, Mapping
@@ -88,6 +89,15 @@ class Replica:
                     pass
                 await asyncio.sleep(0.05)
 
+    def freeze(self) -> None:
+        """Stop its process where it stands. Its connections stay open, and the kernel accepts more for it."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGCONT)
+
     async def kill(self) -> None:
         assert self.process is not None
         self.process.kill()
@@ -98,6 +108,7 @@ class Replica:
         assert self.process is not None
         if self.process.returncode is None:
             self.process.terminate()
+            self.thaw()
         return await self.process.wait()
 
 
@@ -119,10 +130,11 @@ async def replicas(
     count: int = 3,
     options: str = "",
     machine: Namespace | None = None,
+    check: str = "20s",
     **variables: str,
 ) -> AsyncGenerator[House]:
     """`options` are lines of the configuration, `variables` the replicas' environment. The first replica runs on
-    `machine`, where there is one.
+    `machine`, where there is one. The balancer's checks wait for `check`.
     """
     config = folder / "wicket.toml"
     config.write_text(f'store = "{store}"\n{options}\n{toml_of(servers)}')
@@ -133,7 +145,7 @@ async def replicas(
         all_of_them[0].host, all_of_them[0].prefix = machine.inside, machine.prefix
     try:
         await asyncio.gather(*(replica.start() for replica in all_of_them))
-        async with haproxy(folder, [f"{replica.host}:{replica.port}" for replica in all_of_them]) as address:
+        async with haproxy(folder, [f"{replica.host}:{replica.port}" for replica in all_of_them], check) as address:
             yield House(address, all_of_them)
     finally:
         await asyncio.gather(*(replica.stop() for replica in all_of_them if replica.process is not None))

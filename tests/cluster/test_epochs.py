@@ -22,6 +22,12 @@ from wicket_mcp.sealing import Ring
 from wicket_mcp.upstream.owner import EPOCH, OwnerLink, Vouch
 from wicket_mcp.upstream.ownership import Claim
 
+
+async def believe(_: Claim) -> bool:
+    """No owner is doubted here."""
+    return False
+
+
 IS_OWNER, IS_NOT = 400, 409
 """How an empty message under an epoch is answered."""
 
@@ -52,7 +58,9 @@ async def test_a_deposed_owner_and_a_new_one_refuse_requests_under_the_old_epoch
         async def connect(member: Member, epoch: int) -> OwnerLink:
             claim, host = Claim(epoch, member.address), RecordingHost()
             vouch = Vouch(header, relay.vouch_for)
-            return await OwnerLink.open("x", claim, host, principal=GATEWAY, max_message=2**20, vouch=vouch)
+            return await OwnerLink.open(
+                "x", claim, host, principal=GATEWAY, max_message=2**20, vouch=vouch, doubt=believe
+            )
 
         link = await connect(first, 1)
         echo = {"name": "echo", "arguments": {"message": "over-the-link"}}

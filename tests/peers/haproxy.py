@@ -1,6 +1,7 @@
 """A real HAProxy from Debian's packages before some addresses, without stickiness: every request may go anywhere.
 
-Its configuration is `deploy/haproxy.cfg` with other addresses, and quicker to notice that a replica is gone.
+Its configuration is `deploy/haproxy.cfg` with other addresses, quicker to notice that a replica is gone, and slower to
+take one that is busy, on a machine that others use too, for one that stands still.
 """
 
 import asyncio
@@ -16,13 +17,14 @@ from tests.conftest import ROOT
 from tests.peers.ports import free_port
 
 
-def configuration(port: int, addresses: Sequence[str]) -> str:
+def configuration(port: int, addresses: Sequence[str], check: str) -> str:
     text = (ROOT / "deploy" / "haproxy.cfg").read_text()
     changes = {
         "bind :8377": f"bind 127.0.0.1:{port}",
         "abns@wicket-inner": f"abns@wicket-inner-{port}",
         "balance leastconn": "balance roundrobin",
         "inter 1s fall 2": "inter 200ms fall 1",
+        "timeout check 3s": f"timeout check {check}",
     }
     for deployed, ours in changes.items():
         assert deployed in text
@@ -32,14 +34,14 @@ def configuration(port: int, addresses: Sequence[str]) -> str:
 
 
 @asynccontextmanager
-async def haproxy(folder: Path, addresses: Sequence[str]) -> AsyncGenerator[str]:
-    """The address that stands for all of these (`host:port`)."""
+async def haproxy(folder: Path, addresses: Sequence[str], check: str = "20s") -> AsyncGenerator[str]:
+    """The address that stands for all of these (`host:port`), each of which must answer a check within `check`."""
     program = shutil.which("haproxy") or shutil.which("haproxy", path="/usr/sbin")
     if program is None:
         pytest.skip(needs.HAPROXY)
     port = free_port()
     file = folder / "haproxy.cfg"
-    file.write_text(configuration(port, addresses))
+    file.write_text(configuration(port, addresses, check))
     process = await asyncio.create_subprocess_exec(
         program, "-f", str(file), "-db", "-q", stdin=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
     )

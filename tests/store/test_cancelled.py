@@ -10,6 +10,7 @@ import pytest
 from tests.peers.postgres import Postgres
 from tests.peers.tcp_proxy import Cable
 from wicket_mcp.cluster.members import Member
+from wicket_mcp.cluster.pulse import answers
 from wicket_mcp.errors import NoOwner
 from wicket_mcp.store.open import open_store
 from wicket_mcp.store.postgres.members import PostgresMembers
@@ -71,7 +72,7 @@ async def two_replicas(address: str) -> AsyncGenerator[tuple[LockOwnership, Lock
     async def locate(member: Member, key: str) -> Claim | None:
         return None
 
-    owners |= {members.me: LockOwnership(members, still_owns, locate) for members in joined}
+    owners |= {members.me: LockOwnership(members, still_owns, locate, answers) for members in joined}
     try:
         yield owners["first"], owners["second"]
     finally:
@@ -87,11 +88,11 @@ async def test_a_claim_that_is_given_up_at_any_moment_is_nobodys(postgres: Postg
         while not done:
             done = await give_up(first.claim("x", ignore), turns)
             if done:
-                await first.release("x")
+                await first.release("x", first.epoch("x"))
             while not (await second.claim("x", ignore)).ours:
                 pass
             assert first.epoch("x") == 0
-            await second.release("x")
+            await second.release("x", second.epoch("x"))
             turns += TURNS
         assert turns > 2 * TURNS  # some were given up in the middle
 

@@ -11,6 +11,7 @@ from tests.peers.recording_host import RecordingHost
 from tests.peers.scripted_owner import ScriptedOwner
 from tests.upstream.test_ownership import ignore
 
+from wicket_mcp.cluster.pulse import answers
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.errors import Refused
 from wicket_mcp.model import LOCAL, MODERN_VERSION, Principal
@@ -41,7 +42,9 @@ async def connecting(
     [server] = Config.from_dict({"servers": {"x": {"command": "never-run"}}}).servers
     connector, tasks = Connector(max_message=2**20), Tasks()
     async with ScriptedOwner.listen(folder) as owner, asyncio.timeout(30):
-        owning, asking = (FileOwnership(folder / "owners", address) for address in (owner.address, "unix:/asking"))
+        owning, asking = (
+            FileOwnership(folder / "owners", address, answers) for address in (owner.address, "unix:/asking")
+        )
         assert (await owning.claim("x", ignore)).ours
         connector.share(asking, VOUCH)
         session = tasks.start(connector.open(server, host, LOCAL), "connect", awaited=True)

@@ -6,15 +6,17 @@ import sys
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
+from wicket_mcp.cluster.pulse import answers
 from wicket_mcp.upstream.ownership import Claim, FileOwnership
 
 OWNER = """
 import asyncio, sys
 from pathlib import Path
+from wicket_mcp.cluster.pulse import answers
 from wicket_mcp.upstream.ownership import FileOwnership
 
 async def main():
-    ownership = FileOwnership(Path(sys.argv[1]), "unix:/first")
+    ownership = FileOwnership(Path(sys.argv[1]), "unix:/first", answers)
     claim = await ownership.claim("files", lambda: None)
     print(claim.epoch, claim.ours, flush=True)
     await asyncio.Event().wait()
@@ -44,7 +46,7 @@ async def other_owner(folder: Path) -> AsyncGenerator[asyncio.subprocess.Process
 
 
 async def test_who_comes_second_learns_who_owns_it_and_takes_over_when_the_owner_dies(tmp_path: Path) -> None:
-    ownership = FileOwnership(tmp_path, "unix:/second")
+    ownership = FileOwnership(tmp_path, "unix:/second", answers)
     async with other_owner(tmp_path) as process:
         assert await ownership.claim("files", ignore) == Claim(1, "unix:/first")
         assert ownership.epoch("files") == 0
@@ -58,11 +60,11 @@ async def test_who_comes_second_learns_who_owns_it_and_takes_over_when_the_owner
 
 
 async def test_what_is_released_goes_to_the_next_with_a_higher_epoch(tmp_path: Path) -> None:
-    first, second = FileOwnership(tmp_path, "unix:/first"), FileOwnership(tmp_path, "unix:/second")
+    first, second = FileOwnership(tmp_path, "unix:/first", answers), FileOwnership(tmp_path, "unix:/second", answers)
     assert await first.claim("files", ignore) == Claim(1)
     assert await first.claim("files", ignore) == Claim(1)  # ours already
     assert await second.claim("files", ignore) == Claim(1, "unix:/first")
-    await first.release("files")
+    await first.release("files", 1)
     assert await second.claim("files", ignore) == Claim(2)
     assert first.epoch("files") == 0
     await second.close()

@@ -76,12 +76,11 @@ async def join_members(address: str, me: str, locate: Callable[[str], str]) -> "
 
     `locate` turns the host at which the database sees us into our address. Raises ConfigError.
     """
-    import psycopg  # noqa: PLC0415  (for those who have replicas)
-
+    from wicket_mcp.cluster.claims import ClaimsAway  # noqa: PLC0415  (for those who have replicas)
     from wicket_mcp.store.postgres.members import PostgresMembers  # noqa: PLC0415
 
     try:
         return await PostgresMembers.join(address, me, locate)
-    except (psycopg.Error, TimeoutError) as problem:
+    except ClaimsAway as problem:
         hint = "Check that PostgreSQL runs and can be reached."
         raise ConfigError(f"this replica cannot join the others: {problem}", key="store", hint=hint) from None

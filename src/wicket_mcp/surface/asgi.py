@@ -117,7 +117,11 @@ class App:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """Health checks. They need no token. `closing` is set when we are about to stop."""
+    """Health checks. They need no token. `closing` is set when we are about to stop.
+
+    HAProxy ends what is in flight at a server that it marks as down, which is right only for one that does not answer.
+    `/readyz?drain` answers 404 instead of 503: send nothing new, and let what is there end.
+    """
 
     closing: asyncio.Event
     problem: Callable[[], str] = lambda: ""
@@ -134,10 +138,8 @@ class Health:
     ) -> None:
         if scope["path"] == "/healthz":
             await send_json(send, 200, {"status": "ok"})
-        elif self.closing.is_set():
-            await send_json(send, 503, {"status": "leaving"})
-        elif problem := self.problem():
-            await send_json(send, 503, {"status": problem})
+        elif problem := "leaving" if self.closing.is_set() else self.problem():
+            await send_json(send, 404 if scope.get("query_string") == b"drain" else 503, {"status": problem})
         elif warning := self.warning():
             await send_json(send, 200, {"status": "ready", "warning": warning})
         else:

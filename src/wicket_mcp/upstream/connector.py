@@ -14,14 +14,15 @@ from wicket_mcp.config.model.config import ResolvedServer, ServerConfig
 from wicket_mcp.config.read.secrets import fill_in
 from wicket_mcp.errors import Moved, NotSent, Unavailable
 from wicket_mcp.model import JsonObject, Principal
-from wicket_mcp.tasks import run_uninterrupted
+from wicket_mcp.tasks import Tasks, run_uninterrupted
 from wicket_mcp.telemetry.known import KNOWN
 from wicket_mcp.upstream.connection import Connection, Host
 from wicket_mcp.upstream.credentials import CredentialSource
 from wicket_mcp.upstream.era import Session, legacy_capabilities, meet_gateway, negotiate, settle
 from wicket_mcp.upstream.http import HttpClient, HttpConnection
 from wicket_mcp.upstream.keeper import Keeper
-from wicket_mcp.upstream.owner import OwnedChild, OwnerLink, OwnerLost, Vouch, ownership_key
+from wicket_mcp.upstream.owned_child import ChildHost, OwnedChild
+from wicket_mcp.upstream.owner import OwnerLink, OwnerLost, Vouch, ownership_key
 from wicket_mcp.upstream.ownership import Ownership
 from wicket_mcp.upstream.sse import SseConnection
 from wicket_mcp.upstream.starts import Starts
@@ -65,6 +66,8 @@ class Connector:
         """
         self._shared: tuple[Ownership, Vouch] | None = None
         """How the gateways that share our servers agree on an owner for each."""
+        self._endings = Tasks()
+        """Claims that are released once their child has ended."""
         self._children: dict[str, dict[object, StdioConnection | None]] = {}
         """The children of each claim of ours; None for one that is being started."""
         self.past_strays: Counter[str] = Counter()
@@ -133,40 +136,50 @@ class Connector:
         An owner may run several children of a server, which differ in the extensions that they were told of.
         """
         name, key = server.config.name, ownership_key(server.config, principal)
-        children = self._children.setdefault(key, {})
 
         def on_lost() -> None:
-            for child in list(children.values()):
+            for child in list(self._children.get(key, {}).values()):
                 if child is not None:
                     child.abandon(f"Server '{name}' has another owner now.")
 
         most, until = self._max_message, asyncio.get_running_loop().time() + OWNER_WAIT
         while not (claim := await ownership.claim(key, on_lost)).ours:
             try:
-                link = await OwnerLink.open(name, claim, host, principal=principal, max_message=most, vouch=vouch)
+                link = await OwnerLink.open(
+                    name, claim, host, principal=principal, max_message=most, vouch=vouch, doubt=ownership.doubt
+                )
                 return await self._greet(link, name)
             except (NotSent, OwnerLost) as problem:  # it is stopping or dead: soon there is another one, or it is us
                 if asyncio.get_running_loop().time() > until:
                     raise Moved(name, problem.message, hint="Try again; its owner is looked up again.") from None
                 await asyncio.sleep(OWNER_PAUSE)
         place = object()
-        children[place] = None  # the claim is held from now on
+        self._children.setdefault(key, {})[place] = None  # the claim is held from now on
 
         async def release() -> None:
+            children = self._children.get(key, {})
             if place in children:
                 del children[place]
                 if not children:
-                    await ownership.release(key)
+                    del self._children[key]
+                    await ownership.release(key, claim.epoch)
+
+        def on_ended() -> None:
+            if (child := self._children.get(key, {}).get(place)) is not None:
+                self._endings.start(_end(child, release), f"release {name}")
 
         try:
-            child = children[place] = await StdioConnection.open(server, host, self._max_message, self._keeper)
+            owned_host = ChildHost(host, on_ended)
+            child = await StdioConnection.open(server, owned_host, self._max_message, self._keeper)
+            self._children[key][place] = child
             if ownership.epoch(key) != claim.epoch:  # lost while the child was being started
                 on_lost()
             session = await self._greet(child, name, self._capabilities(server.config, extensions))
         except BaseException:
             await run_uninterrupted(release())
             raise
-        return Session(cast("Connection", OwnedChild(child, release)), session.greeting)
+        owned = OwnedChild(name, child, lambda: ownership.epoch(key) == claim.epoch, release)
+        return Session(cast("Connection", owned), session.greeting)
 
     def _capabilities(self, config: ServerConfig, extensions: JsonObject | None = None) -> JsonObject:
         roots = config.isolation == "session" or not self._many_clients
@@ -188,6 +201,7 @@ class Connector:
         return session
 
     async def close(self) -> None:
+        await self._endings.wait()
         await self._http.close()
         await self._keeper.close()
 
@@ -233,6 +247,11 @@ class Connector:
             if transport == "http" or getattr(problem, "status", None) not in (400, 404, 405, 415):
                 raise
             return await _or_first(self._greet(sse(), name, capabilities), problem)
+
+
+async def _end(child: StdioConnection, release: Callable[[], Awaitable[None]]) -> None:
+    await child.close()
+    await release()
 
 
 def _has_owner(config: ServerConfig) -> bool:

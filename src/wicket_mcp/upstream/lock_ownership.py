@@ -1,9 +1,11 @@
 """Ownership among replicas: a lock in the shared database for each running server.
 
 When a replica takes over from one that did not report its stop, it asks that replica first, and waits as long as the
-server may still run there. If the old replica is dead, the kernel refuses the connection at once. If it is cut off, it
-stops its servers by itself after a while, and from then on asks the others which of them owns what. If the database has
-lost our locks, they are taken again; a server that another replica owns by then is stopped. Implements `Ownership`.
+server may still run there; only then it is recorded as the owner. If the old replica is dead, the kernel refuses the
+connection at once. If it is cut off, it stops its servers when its lease is over, and from then on asks the others
+which of them owns what. If it stands still, its claims are ended for it (`doubt`), and it finds its lease over before
+it acts again. If the database has lost our locks, they are taken again; a server that another replica owned meanwhile
+is stopped. Implements `Ownership`.
 """
 
 import asyncio
@@ -12,17 +14,20 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from weakref import WeakValueDictionary
 
-from wicket_mcp.cluster.claims import ClaimingMembers, ClaimsAway
+from wicket_mcp.cluster.claims import ClaimingMembers, ClaimsAway, Taken
+from wicket_mcp.cluster.lease import LEASE, MARGIN
 from wicket_mcp.cluster.members import Member
+from wicket_mcp.cluster.pulse import Answers
 from wicket_mcp.errors import NoOwner
 from wicket_mcp.tasks import Tasks
 from wicket_mcp.upstream.ownership import Claim
 
 log = logging.getLogger(__name__)
 
-GIVES_UP_AFTER = 12.0
-"""Seconds after which an unreachable replica has certainly stopped what it owned."""
+GIVES_UP_AFTER = LEASE + MARGIN
+"""Seconds after its last word in which an unreachable replica has certainly stopped what it owned."""
 ASK_EVERY = 0.2
 PAUSE = 0.05
 LOOKS = 100
@@ -49,14 +54,17 @@ class _Held:
 class LockOwnership:
     """See the module's docstring."""
 
-    def __init__(self, members: ClaimingMembers, still_owns: StillOwns, locate: Locate) -> None:
+    def __init__(self, members: ClaimingMembers, still_owns: StillOwns, locate: Locate, answers: Answers) -> None:
         self._members = members
+        self._answers = answers
         self._locate = locate
         self._still_owns = still_owns
         self._held: dict[str, _Held] = {}
+        self._losses = 0
+        """How often we lost our locks, or gave them up: what was claimed before is not claimed any more."""
         self._wanted: Counter[str] = Counter()
-        """How many callers wait for a claim of a key."""
-        self._locks: dict[str, asyncio.Lock] = {}
+        """How many callers wait for a claim of a key; only those for which there are some."""
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._tasks = Tasks()
 
     def __repr__(self) -> str:
@@ -70,7 +78,7 @@ class LockOwnership:
         """See `Ownership`. An attempt that is not awaited any more goes on to its end, and is undone if nobody else
         wants the key: half an attempt would be a lock that nobody knows of.
         """
-        if (held := self._held.get(key)) is None:
+        while not self.epoch(key):
             self._wanted[key] += 1
             claiming = self._tasks.start(self._claim(key), f"claim {key}", awaited=True)
             try:
@@ -80,8 +88,11 @@ class LockOwnership:
                 raise
             finally:
                 self._wanted[key] -= 1
-            if not claim.ours or (held := self._held.get(key)) is None:
+                if not self._wanted[key]:
+                    del self._wanted[key]
+            if not claim.ours:
                 return claim
+        held = self._held[key]
         held.lost = lost
         return Claim(held.epoch)
 
@@ -89,10 +100,11 @@ class LockOwnership:
         with suppress(NoOwner):
             await claiming
             if (held := self._held.get(key)) is not None and held.lost is None and not self._wanted[key]:
-                await self.release(key)
+                await self.release(key, held.epoch)
 
     async def _claim(self, key: str) -> Claim:
-        async with self._locks.setdefault(key, asyncio.Lock()):
+        lock = self._locks.setdefault(key, asyncio.Lock())
+        async with lock:
             for _ in range(LOOKS):
                 try:
                     claim = await self._try(key)
@@ -107,21 +119,31 @@ class LockOwnership:
         raise NoOwner(key, f"It is not known which gateway runs server '{key}'.", hint="Try again.")
 
     async def _try(self, key: str) -> Claim | None:
-        if key in self._held:
-            return Claim(self._held[key].epoch)
-        claim = await self._members.claim(key)
-        if claim is None:
+        if epoch := self.epoch(key):
+            return Claim(epoch)
+        if not self._members.certain:
+            raise ClaimsAway(self._members.problem or "PostgreSQL did not answer in time")
+        losses, taken = self._losses, await self._members.claim(key)
+        if taken is None:
             holder = await self._members.holder(key)
             return (
                 None
                 if holder is None or holder.member.id == self._members.me
                 else Claim(holder.epoch, holder.member.address)
             )
-        if claim.earlier is not None:
-            await self._wait_for(claim.earlier, key, claim.epoch - 1)
-        log.info("this replica runs server '%s' from now on (epoch %d)", key, claim.epoch)
-        self._held[key] = _Held(claim.epoch)
-        return Claim(claim.epoch)
+        epoch = await self._succeed(taken, key)
+        if epoch is None or losses != self._losses:
+            return None  # the lock is lost: another replica may have it
+        log.info("this replica runs server '%s' from now on (epoch %d)", key, epoch)
+        self._held[key] = _Held(epoch)
+        return Claim(epoch)
+
+    async def _succeed(self, taken: Taken, key: str) -> int | None:
+        """The epoch under which we own the key, once the earlier owner has stopped; None if we lost the lock."""
+        if taken.earlier is None:
+            return taken.epoch
+        await self._wait_for(taken.earlier, key, taken.epoch)
+        return await self._members.record(key)
 
     async def _ask_members(self, key: str) -> Claim | None:
         """The database does not answer us: ask the members that can reach it for the owner; one of them takes the key
@@ -134,47 +156,70 @@ class LockOwnership:
 
     async def holder(self, key: str) -> Claim | None:
         """The owner, with its address. Raises ClaimsAway."""
-        holder = await self._members.holder(key)
+        members = self._members
+        if (epoch := self.epoch(key)) and members.me in members.all:
+            return Claim(epoch, members.all[members.me].address)
+        holder = await members.holder(key)
         return None if holder is None else Claim(holder.epoch, holder.member.address)
 
-    def epoch(self, key: str) -> int:
-        return self._held[key].epoch if key in self._held else 0
+    async def doubt(self, claim: Claim) -> bool:
+        """See `Ownership`. An owner that answers nobody keeps its claims as long as it looks at the database: it may be
+        unreachable for us alone.
+        """
+        if await self._answers(claim.address):
+            return False
+        try:
+            return await self._members.depose(claim.address)
+        except ClaimsAway:
+            return False
 
-    async def release(self, key: str) -> None:
-        if self._held.pop(key, None) is not None:
+    def epoch(self, key: str) -> int:
+        if key in self._held and self._members.certain:
+            return self._held[key].epoch
+        return 0
+
+    async def release(self, key: str, epoch: int) -> None:
+        if (held := self._held.get(key)) is not None and held.epoch == epoch:
+            del self._held[key]
             await self._members.release(key)
 
     async def close(self) -> None:
         await self._tasks.close()
-        for key in list(self._held):
-            await self.release(key)
+        for key, held in list(self._held.items()):
+            await self.release(key, held.epoch)
 
     def give_up(self) -> None:
-        """Stop everything at once: the database was unreachable for so long that others may own our keys by now."""
+        """Stop everything at once: others may own our keys by now."""
+        self._losses += 1
         held, self._held = self._held, {}
         for claim in held.values():
             claim.stop()
 
     async def claim_again(self) -> None:
-        """The database lost our locks: take them again, and stop what others own by now."""
-        for key in list(self._held):
+        """The database lost our locks: take them again, and stop what others own by now, or have owned meanwhile."""
+        self._losses += 1
+        for key, held in list(self._held.items()):
             try:
-                claim = await self._members.claim(key)
+                taken = await self._members.claim(key)
             except ClaimsAway:
                 return
-            if key not in self._held:
-                continue
-            if claim is not None:
-                self._held[key].epoch = claim.epoch
-            else:
-                log.warning("another replica runs server '%s' now: it is stopped here", key)
-                self._held.pop(key).stop()
+            if self._held.get(key) is held and (taken is None or taken.epoch != held.epoch):
+                log.warning("another replica has run server '%s' meanwhile: it is stopped here", key)
+                del self._held[key]
+                held.stop()
+                if taken is not None:
+                    await self._members.release(key)
 
     async def _wait_for(self, earlier: Member, key: str, epoch: int) -> None:
-        """Wait until the earlier owner has certainly stopped: it says so, it is dead, or its time is over."""
+        """Wait until the earlier owner has certainly stopped: it says so, it is dead, or it was silent for so long that
+        its lease is over.
+        """
         loop = asyncio.get_running_loop()
         until = loop.time() + GIVES_UP_AFTER
         while loop.time() < until:
-            if await self._still_owns(earlier, key, epoch) is False:
+            owns = await self._still_owns(earlier, key, epoch)
+            if owns is False:
                 return
+            if owns:
+                until = loop.time() + GIVES_UP_AFTER
             await asyncio.sleep(ASK_EVERY)

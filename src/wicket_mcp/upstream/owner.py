@@ -4,7 +4,7 @@
 HTTP upgrade (`surface/owned.py` is the other end). Messages are lines, as over stdio. Every request carries the epoch
 of the claim and the principal that we vouch for; a message that belongs to a request names it in `for`. A request that
 the owner rejected or did not receive counts as not sent: the supervisor connects again, which looks up the owner again.
-`OwnedChild` is a child of our own whose claim is released once it has ended. Created by `connector.py`.
+An owner that owes answers and is silent is doubted (`silence.py`). Created by `connector.py`.
 """
 
 import asyncio
@@ -12,7 +12,8 @@ import itertools
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Any, NamedTuple, cast
+from functools import partial
+from typing import NamedTuple, cast
 from urllib.parse import quote, urlsplit
 
 from wicket_mcp.codec import LARGE, decode, encode
@@ -35,8 +36,9 @@ from wicket_mcp.request import GATEWAY
 from wicket_mcp.rpc import CONNECTION_WIDE, NO_CALLBACKS, Callbacks, note_sent, read_result
 from wicket_mcp.tasks import Tasks
 from wicket_mcp.upstream.announcements import is_addressed
-from wicket_mcp.upstream.connection import Connection, Host, Versioned
+from wicket_mcp.upstream.connection import Host, Versioned
 from wicket_mcp.upstream.ownership import Claim
+from wicket_mcp.upstream.silence import Silence
 from wicket_mcp.upstream.subscription import ACKNOWLEDGED, Subscription
 
 PATH = "/owned/"
@@ -65,6 +67,10 @@ class Vouch(NamedTuple):
     """For requests over an open connection."""
 
 
+Doubt = Callable[[Claim], Awaitable[bool]]
+"""Finds out about an owner that is silent: whether it has certainly stopped."""
+
+
 class OwnerLost(Crashed):
     """The owner disconnected without answering what was sent."""
 
@@ -79,7 +85,9 @@ class OwnerLink(Versioned, asyncio.Protocol):
 
     strays = 0  # the owner counts what its server says
 
-    def __init__(self, server: str, claim: Claim, host: Host, max_message: int, vouch: Vouch) -> None:
+    def __init__(self, server: str, claim: Claim, host: Host, max_message: int, vouch: Vouch, doubt: Doubt) -> None:
+        self._doubt = partial(doubt, claim)
+        self._silence = Silence(lambda: bool(self._waiting), self._doubt, self._give_up)
         self._server = server
         self._claim = claim
         self._host = host
@@ -106,10 +114,18 @@ class OwnerLink(Versioned, asyncio.Protocol):
 
     @classmethod
     async def open(
-        cls, server: str, claim: Claim, host: Host, *, principal: Principal, max_message: int, vouch: Vouch
+        cls,
+        server: str,
+        claim: Claim,
+        host: Host,
+        *,
+        principal: Principal,
+        max_message: int,
+        vouch: Vouch,
+        doubt: Doubt,
     ) -> "OwnerLink":
         """Raises Moved if the owner cannot be reached or no longer owns the server."""
-        link = cls(server, claim, host, max_message, vouch)
+        link = cls(server, claim, host, max_message, vouch, doubt)
         path = f"{PATH}{quote(server)}"
         words = {
             "Host": "localhost",
@@ -127,6 +143,8 @@ class OwnerLink(Versioned, asyncio.Protocol):
                 status = await cast("asyncio.Future[str]", link._accepted)
         except (OSError, TimeoutError) as problem:
             await link.close()
+            if isinstance(problem, TimeoutError):
+                await link._doubt()
             raise link._not_sent(
                 f"The gateway that runs server '{server}' cannot be reached: {problem or 'no answer'}"
             ) from None
@@ -159,6 +177,7 @@ class OwnerLink(Versioned, asyncio.Protocol):
         data = self._pack({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
         answer = asyncio.get_running_loop().create_future()
         self._waiting[number] = _Waiting(answer, callbacks)
+        self._silence.watch()
         try:
             self._write(data, number)
             return await answer
@@ -184,6 +203,7 @@ class OwnerLink(Versioned, asyncio.Protocol):
         self._closing = True
         await self._subscription.close()
         self._end(f"The connection to server '{self._server}' was closed.")
+        await self._silence.close()
         await self._tasks.close()
         self._hang_up()
 
@@ -193,6 +213,7 @@ class OwnerLink(Versioned, asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
+        self._silence.hear()
         if self._accepted is not None and not self._accepted.done():
             self._head += data
             head, end, data = self._head.partition(b"\r\n\r\n")
@@ -215,6 +236,12 @@ class OwnerLink(Versioned, asyncio.Protocol):
         self._end(f"The gateway that runs server '{self._server}' disconnected.")
 
     # Our own methods
+
+    def _give_up(self) -> None:
+        """The owner stood still for so long that others may run the server."""
+        self._end(f"The gateway that runs server '{self._server}' stands still.")
+        if self._transport is not None:
+            self._transport.abort()  # what is not written yet must not be read when it goes on
 
     async def _take_large(self, line: bytes) -> None:
         self._take(await decode_off_loop(line))
@@ -318,24 +345,6 @@ async def _connect(protocol: Callable[[], asyncio.Protocol], address: str) -> as
         if hasattr(socket, option):
             plain.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
     return transport
-
-
-class OwnedChild:
-    """A Connection to our own child, whose claim is released once it has ended."""
-
-    def __init__(self, child: Connection, release: Callable[[], Awaitable[None]]) -> None:
-        self._child = child
-        self._release = release
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._child, name)
-
-    def __repr__(self) -> str:
-        return f"<OwnedChild {self._child!r}>"
-
-    async def close(self) -> None:
-        await self._child.close()
-        await self._release()
 
 
 def ownership_key(server: ServerConfig, principal: Principal) -> str:

@@ -3,21 +3,29 @@
 One Protocol for the workers of a machine (a file lock, here) and for replicas (an advisory lock of the database). A
 claim ends with the process that made it; the kernel or the database knows this, never a clock of ours. Every change of
 owner raises the epoch. Every forwarded request carries the epoch, and an owner rejects any epoch but its own.
-`connector.py` claims before it starts a child and releases once the child has ended. A shared daemon is one process and
-needs no claim.
+`connector.py` claims before it starts a child and releases once the child has ended. An owner that stands still answers
+nobody and ends nothing: whoever waits for it reports it (`doubt`). A shared daemon is one process and needs no claim.
 """
 
 import asyncio
 import fcntl
 import hashlib
+import logging
 import os
+import signal
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from wicket_mcp.codec import decode, encode
 from wicket_mcp.errors import NoOwner
-from wicket_mcp.model import as_object
+from wicket_mcp.model import JsonObject, as_object
+
+if TYPE_CHECKING:
+    from wicket_mcp.cluster.pulse import Answers
+
+log = logging.getLogger(__name__)
 
 PAUSE = 0.02  # seconds between two looks at a claim that is being made
 LOOKS = 100
@@ -55,8 +63,12 @@ class Ownership(Protocol):
         """The epoch of our claim; 0 if we do not own the key."""
         ...
 
-    async def release(self, key: str) -> None:
-        """Our child has ended: another gateway may own the key."""
+    async def doubt(self, claim: Claim) -> bool:
+        """The owner of this claim owes an answer and is silent. End its claims if it stands still; whether they did."""
+        ...
+
+    async def release(self, key: str, epoch: int) -> None:
+        """Our child has ended: another gateway may own the key, unless we own it again since, under another epoch."""
         ...
 
     async def close(self) -> None:
@@ -67,8 +79,9 @@ class Ownership(Protocol):
 class FileOwnership:
     """Ownership among the processes of one machine: `flock` on a file per key, which names its owner."""
 
-    def __init__(self, folder: Path, address: str) -> None:
+    def __init__(self, folder: Path, address: str, answers: "Answers") -> None:
         """`folder` is shared by the processes and private to their user; `address` is this process's address."""
+        self._answers = answers
         self._folder = folder
         self._address = address
         self._held: dict[str, tuple[int, int]] = {}
@@ -109,23 +122,51 @@ class FileOwnership:
             raise
         before = _read(file)
         epoch = before.epoch + 1 if before else 1
-        _write(file, {"epoch": epoch, "address": self._address})
+        _write(file, {"epoch": epoch, "address": self._address, "pid": os.getpid()})
         self._held[key] = file, epoch
         return Claim(epoch)
+
+    async def doubt(self, claim: Claim) -> bool:
+        """See `Ownership`. A process that stands still is killed: the kernel releases its locks, its servers end with
+        it, and its master starts another one.
+        """
+        if await self._answers(claim.address):
+            return False
+        process = self._process_at(claim.address)
+        if process:
+            log.warning("process %d stands still and is killed: it runs what others wait for", process)
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        return bool(process)
+
+    def _process_at(self, address: str) -> int:
+        """The process that owns something under this address; 0 if there is none (any more)."""
+        for path in self._folder.glob("*.owner"):
+            file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:  # who wrote it still runs, so that its number is no other's
+                record = _read_record(file)
+                process = record.get("pid")
+                if record.get("address") == address and isinstance(process, int) and process > 1:
+                    return process
+            finally:
+                os.close(file)
+        return 0
 
     def epoch(self, key: str) -> int:
         return self._held.get(key, (0, 0))[1]
 
-    async def release(self, key: str) -> None:
-        if key in self._held:
-            file, epoch = self._held.pop(key)
+    async def release(self, key: str, epoch: int) -> None:
+        if self.epoch(key) == epoch:
+            file, _ = self._held.pop(key)
             _write(file, {"epoch": epoch, "address": ""})
             os.close(file)
 
     async def close(self) -> None:
         self._closed = True
-        for key in list(self._held):
-            await self.release(key)
+        for key, (_, epoch) in list(self._held.items()):
+            await self.release(key, epoch)
 
     def _path(self, key: str) -> Path:
         return self._folder / f"{hashlib.blake2b(key.encode(), digest_size=16).hexdigest()}.owner"
@@ -133,12 +174,16 @@ class FileOwnership:
 
 def _read(file: int) -> Claim | None:
     """The claim in the file; None if its owner has not written one yet, or has just ended."""
-    try:
-        record = as_object(decode(os.pread(file, 4096, 0)))
-    except ValueError:
-        return None
+    record = _read_record(file)
     epoch, address = record.get("epoch"), record.get("address")
     return Claim(epoch, address) if isinstance(epoch, int) and isinstance(address, str) else None
+
+
+def _read_record(file: int) -> JsonObject:
+    try:
+        return as_object(decode(os.pread(file, 4096, 0)))
+    except ValueError:
+        return {}
 
 
 def _write(file: int, record: dict[str, object]) -> None:

@@ -2,9 +2,10 @@
 
 Each replica holds a lock, which the engine releases when the connection ends, so that a dead replica is noticed at
 once, without any clock. A row has its address. The same connection holds what the replica owns (`claim`), each time
-with a higher epoch. A lost connection is opened again, and what was owned is claimed again (`on_back`). A replica that
-cannot reach the database for `LOST_AFTER` seconds gives up what it owned (`on_lost`), before the server can release the
-locks of a cut connection. Implements `cluster/members.py`.
+with a higher epoch. A lost connection is opened again, and what was owned is claimed again (`on_back`). A replica whose
+lease is over (`cluster/lease.py`) gives up what it owned (`on_lost`), before the server can release the locks of a cut
+connection. One that stands still keeps its connection and its locks: another one ends them (`depose`). Implements
+`cluster/claims.py`.
 """
 
 import asyncio
@@ -19,17 +20,18 @@ from typing import Any
 import psycopg
 
 from wicket_mcp.cluster.claims import ClaimsAway, Holder, Taken
-from wicket_mcp.cluster.members import AWAY, Member
+from wicket_mcp.cluster.heartbeat import Heartbeat
+from wicket_mcp.cluster.lease import LEASE, MARGIN
+from wicket_mcp.cluster.members import Member
 from wicket_mcp.store.postgres.connection import advisory_lock
 from wicket_mcp.store.postgres.session import connection_text
-from wicket_mcp.tasks import Tasks
 
 log = logging.getLogger(__name__)
 
-LOOK_EVERY = 0.5
 ANSWER_WITHIN = 5.0
-LOST_AFTER = 5.0
-TRY_AGAIN = 0.3
+BUSY = 2.0
+"""Seconds since a replica's last look at the database in which it does not count as standing still."""
+END_EVERY = 0.05
 SKEW = 60.0  # seconds that a clock may differ before it is logged
 # The server drops a cut connection after 6 + 3 × 2 seconds: later than we give up.
 _KEEPALIVE = (
@@ -40,6 +42,12 @@ _IS_LIVE = """lock IN (
            SELECT (classid::bigint << 32) | objid::bigint FROM pg_locks
            WHERE locktype = 'advisory' AND granted
            AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))"""
+_SESSION = """SELECT a.pid, coalesce(extract(epoch FROM clock_timestamp() - a.state_change)::float8, 1e9), r.id
+           FROM wicket_replica r JOIN pg_locks l ON (l.classid::bigint << 32) | l.objid::bigint = r.lock
+           JOIN pg_stat_activity a ON a.pid = l.pid
+           WHERE r.address = %s AND r.id <> %s AND l.locktype = 'advisory' AND l.granted
+           AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"""
+"""The session of another replica, and for how many seconds it has asked nothing."""
 _ROWS = f"SELECT id, address, {_IS_LIVE} AS live FROM wicket_replica"  # noqa: S608  (constants)
 _FORGET = f"DELETE FROM wicket_replica WHERE id = %s AND NOT {_IS_LIVE}"  # noqa: S608
 
@@ -52,34 +60,42 @@ class PostgresMembers:
         self.me = me
         self.all: Mapping[str, Member] = {}
         self.suspects: Mapping[str, Member] = {}
-        self.problem = "not joined yet"
         self.on_change: list[Callable[[], None]] = []
-        self.on_lost: list[Callable[[], None]] = []
-        """Called when the database was unreachable for too long: others may own by now what we owned."""
-        self.on_back: list[Callable[[], None]] = []
-        """Called when the connection is back: what we own must be claimed again."""
         self.clock_offset = 0.0
         """How far the database's clock is ahead of ours."""
         self.address = ""
         self._text = connection_text(dsn)
         self._locate = locate
         self._connection: psycopg.AsyncConnection[tuple[Any, ...]] | None = None
+        self._hung_up = False
+        """Whether the connection must not be used any more."""
+        self._claimed: set[str] = set()
+        """What this connection has locks for: a second lock on the same name would outlive a release."""
         self._schema = ""
         self._lock = asyncio.Lock()
         self._generation = 0
         self._leaving = False
         self._skewed = False
-        self._tasks = Tasks()
+        self._heartbeat = beat = Heartbeat(self)
+        self.on_away, self.on_lost, self.on_back = beat.on_away, beat.on_lost, beat.on_back
 
     @classmethod
     async def join(cls, dsn: str, me: str, locate: Callable[[str], str]) -> "PostgresMembers":
-        """Raises psycopg.Error."""
+        """Raises ClaimsAway."""
         members = cls(dsn, me, locate)
-        await members._connect()
-        await members._look()
-        members.problem = ""
-        members._tasks.start(members._stay(), "stay a replica")
+        await members._heartbeat.start()
         return members
+
+    @property
+    def problem(self) -> str:
+        return self._heartbeat.problem
+
+    @property
+    def certain(self) -> bool:
+        return self._heartbeat.certain
+
+    def trust(self, asked_at: float) -> None:
+        self._heartbeat.trust(asked_at)
 
     def clock(self) -> float:
         """The time that all replicas share: the database's."""
@@ -90,30 +106,78 @@ class PostgresMembers:
         async with self._asking():
             if self._leaving:
                 return None
-            lock = advisory_lock(self._schema, f"owner {name}")
-            (acquired,) = await self._fetch("SELECT pg_try_advisory_lock(%s)", lock)
-            if not acquired:
-                return None
-            before = await self._fetch("SELECT replica, address FROM wicket_owner WHERE name = %s", name)
-            text = """INSERT INTO wicket_owner VALUES (%s, %s, %s, 1) ON CONFLICT (name) DO UPDATE SET
-                      replica = excluded.replica, address = excluded.address, epoch = wicket_owner.epoch
-                      + CASE WHEN wicket_owner.replica = excluded.replica THEN 0 ELSE 1 END RETURNING epoch"""
+            if name not in self._claimed:
+                (acquired,) = await self._fetch("SELECT pg_try_advisory_lock(%s)", self._lock_of(name))
+                if not acquired:
+                    return None
+                self._claimed.add(name)
             try:
-                (epoch,) = await self._fetch(text, name, self.me, self.address)
+                before = await self._fetch("SELECT replica, address, epoch FROM wicket_owner WHERE name = %s", name)
+                if before and before[0] not in ("", self.me):
+                    return Taken(before[2], Member(before[0], before[1]))
+                return Taken(await self._record(name))
             except psycopg.Error:  # a full disk, say: nobody may know us as the owner
-                with suppress(psycopg.Error):
-                    await self._fetch("SELECT pg_advisory_unlock(%s)", lock)
+                await self._unlock(name)
                 raise
-        earlier = Member(*before) if before and before[0] not in ("", self.me) else None
-        return Taken(epoch, earlier)
+
+    async def record(self, name: str) -> int | None:
+        """Record us as the owner of what we have claimed. Raises ClaimsAway."""
+        async with self._asking():
+            if name not in self._claimed:
+                return None
+            try:
+                return await self._record(name)
+            except psycopg.Error:
+                await self._unlock(name)
+                raise
+
+    async def _record(self, name: str) -> int:
+        text = """INSERT INTO wicket_owner VALUES (%s, %s, %s, 1) ON CONFLICT (name) DO UPDATE SET
+                  replica = excluded.replica, address = excluded.address, epoch = wicket_owner.epoch
+                  + CASE WHEN wicket_owner.replica = excluded.replica THEN 0 ELSE 1 END RETURNING epoch"""
+        (epoch,) = await self._fetch(text, name, self.me, self.address)
+        return epoch
 
     async def release(self, name: str) -> None:
-        """Release `name` after stopping what it stands for: the next owner need not ask us."""
+        """Release `name` after stopping what it stands for: the next owner need not ask us, if we can tell it."""
         with suppress(psycopg.Error, TimeoutError):
             async with self._lock:
-                text = "UPDATE wicket_owner SET replica = '' WHERE name = %s AND replica = %s RETURNING name"
-                await self._fetch(text, name, self.me)
-                await self._fetch("SELECT pg_advisory_unlock(%s)", advisory_lock(self._schema, f"owner {name}"))
+                try:
+                    text = "UPDATE wicket_owner SET replica = '' WHERE name = %s AND replica = %s RETURNING name"
+                    await self._fetch(text, name, self.me)
+                finally:
+                    await self._unlock(name)
+
+    async def _unlock(self, name: str) -> None:
+        if name not in self._claimed:
+            return
+        with suppress(psycopg.Error):  # then the connection is gone, and the lock with it
+            await self._fetch("SELECT pg_advisory_unlock(%s)", self._lock_of(name))
+            self._claimed.discard(name)
+
+    def _lock_of(self, name: str) -> int:
+        return advisory_lock(self._schema, f"owner {name}")
+
+    async def depose(self, address: str) -> bool:
+        """End the session of the replica at this address, if it stands still. One that has just looked at the database
+        does not, whatever it answers to us. Raises ClaimsAway.
+        """
+        deposed = ""
+        while True:
+            async with self._asking():
+                session = await self._fetch(_SESSION, address, self.me)
+                if session is None:
+                    if deposed:  # as if it had released all: it has certainly stopped
+                        await self._run("UPDATE wicket_owner SET replica = '' WHERE replica = %s", (deposed,))
+                    return bool(deposed)
+                number, silent_for, member = session
+                if silent_for < BUSY:
+                    return False
+                if silent_for > LEASE + MARGIN:
+                    log.warning("the replica at %s stands still: what it owned may be owned by others now", address)
+                    await self._fetch("SELECT pg_terminate_backend(%s)", number)
+                    deposed = member
+            await asyncio.sleep(END_EVERY)
 
     async def holder(self, name: str) -> Holder | None:
         """The owner of `name` and its epoch; None if there is none. Raises ClaimsAway."""
@@ -136,7 +200,7 @@ class PostgresMembers:
 
     async def close(self) -> None:
         await self.leave()
-        await self._tasks.close()
+        await self._heartbeat.close()
         if self._connection is not None:
             await self._connection.close()
 
@@ -145,43 +209,31 @@ class PostgresMembers:
         try:
             async with self._lock:
                 yield
-        except (psycopg.Error, TimeoutError) as problem:
+        except (psycopg.Error, TimeoutError, OSError) as problem:
             raise ClaimsAway(f"PostgreSQL does not answer ({str(problem).strip() or 'no answer'})") from None
 
-    async def _stay(self) -> None:
-        seen = time.monotonic()
-        while True:
-            try:
-                if self._connection is None or self._connection.closed:
-                    await self._connect()
-                    for hear in self.on_back:
-                        hear()
-                await self._look()
-                seen, self.problem = time.monotonic(), ""
-                await asyncio.sleep(LOOK_EVERY)
-            except (psycopg.Error, TimeoutError, OSError) as problem:
-                self._drop_connection()
-                if time.monotonic() - seen > LOST_AFTER:
-                    self._lose(str(problem).strip() or "it does not answer")
-                await asyncio.sleep(TRY_AGAIN)
+    # Called by the heartbeat
 
-    def _lose(self, problem: str) -> None:
-        if not self.problem:
-            log.warning("this replica cannot reach PostgreSQL: %s", problem)
-            self.problem = f"{AWAY}: {problem}"
-            for hear in self.on_lost:
-                hear()
+    @property
+    def is_open(self) -> bool:
+        return self._connection is not None and not self._connection.closed and not self._hung_up
 
-    def _drop_connection(self) -> None:
+    def hang_up(self) -> None:
+        self._hung_up = True
         if self._connection is not None:
-            self._connection.pgconn.finish()
-            self._connection = None
+            _hang_up(self._connection)
 
-    async def _connect(self) -> None:
-        async with asyncio.timeout(ANSWER_WITHIN):
-            self._connection = await psycopg.AsyncConnection.connect(self._text, autocommit=True)
-        self._generation += 1
-        async with self._lock:
+    async def connect(self) -> None:
+        """Open a connection, and be a member by it."""
+        async with self._asking():
+            if self._connection is not None:
+                self._connection.pgconn.finish()
+            self._connection = None
+            self._claimed.clear()
+            async with asyncio.timeout(ANSWER_WITHIN):
+                self._connection = await psycopg.AsyncConnection.connect(self._text, autocommit=True)
+            self._generation += 1
+            self._hung_up = False
             await self._run(_KEEPALIVE, ())
             self._schema, host = await self._fetch("SELECT current_schema(), host(inet_client_addr())")
             self.address = self._locate(host or "127.0.0.1")
@@ -194,16 +246,8 @@ class PostgresMembers:
                       SET address = excluded.address, lock = excluded.lock RETURNING id"""
             await self._fetch(text, self.me, self.address, lock)
 
-    async def look(self) -> bool:
-        """Check the members at once, because one did not answer or is unknown; False if that is not possible."""
-        try:
-            await self._look()
-        except (psycopg.Error, TimeoutError):
-            return False
-        return True
-
-    async def _look(self) -> None:
-        async with self._lock:
+    async def ask(self) -> None:
+        async with self._asking():
             before = time.time()
             rows = await self._rows(_ROWS)
             (now,) = await self._fetch("SELECT extract(epoch FROM clock_timestamp())::float8")
@@ -215,6 +259,14 @@ class PostgresMembers:
             self.all = members
             for hear in self.on_change:
                 hear()
+
+    async def look(self) -> bool:
+        """Check the members at once, because one did not answer or is unknown; False if that is not possible."""
+        try:
+            await self.ask()
+        except ClaimsAway:
+            return False
+        return True
 
     def _watch_clock(self) -> None:
         skewed = abs(self.clock_offset) > SKEW
