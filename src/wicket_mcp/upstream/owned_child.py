@@ -54,6 +54,10 @@ class ChildHost:
     def fails_often(self) -> bool:
         return self._host.fails_often
 
+    @property
+    def is_called(self) -> bool:
+        return self._host.is_called
+
     def notification(self, method: str, params: JsonObject) -> None:
         self._host.notification(method, params)
 
