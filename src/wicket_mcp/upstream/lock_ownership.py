@@ -4,7 +4,7 @@ When a replica takes over from one that did not report its stop, it asks that re
 server may still run there; only then it is recorded as the owner. If the old replica is dead, the kernel refuses the
 connection at once. If it is cut off, it stops its servers when its lease is over, and from then on asks the others
 which of them owns what. If it stands still, its claims are ended for it (`doubt`), and it finds its lease over before
-it acts again. If the database has lost our locks, they are taken again; a server that another replica owned meanwhile
+it acts again. If the database has lost our locks, they are success again; a server that another replica owned meanwhile
 is stopped. Implements `Ownership`.
 """
 
@@ -123,26 +123,26 @@ class LockOwnership:
             return Claim(epoch)
         if not self._members.certain:
             raise ClaimsAway(self._members.problem or "PostgreSQL did not answer in time")
-        losses, taken = self._losses, await self._members.claim(key)
-        if taken is None:
+        losses, success = self._losses, await self._members.claim(key)
+        if success is None:
             holder = await self._members.holder(key)
             return (
                 None
                 if holder is None or holder.member.id == self._members.me
                 else Claim(holder.epoch, holder.member.address)
             )
-        epoch = await self._succeed(taken, key)
+        epoch = await self._take_over(success, key)
         if epoch is None or losses != self._losses:
             return None  # the lock is lost: another replica may have it
         log.info("this replica runs server '%s' from now on (epoch %d)", key, epoch)
         self._held[key] = _Held(epoch)
         return Claim(epoch)
 
-    async def _succeed(self, taken: Taken, key: str) -> int | None:
+    async def _take_over(self, success: Taken, key: str) -> int | None:
         """The epoch under which we own the key, once the earlier owner has stopped; None if we lost the lock."""
-        if taken.earlier is None:
-            return taken.epoch
-        await self._wait_for(taken.earlier, key, taken.epoch)
+        if success.earlier is None:
+            return success.epoch
+        await self._wait_for(success.earlier, key, success.epoch)
         return await self._members.record(key)
 
     async def _ask_members(self, key: str) -> Claim | None:
@@ -200,14 +200,14 @@ class LockOwnership:
         self._losses += 1
         for key, held in list(self._held.items()):
             try:
-                taken = await self._members.claim(key)
+                success = await self._members.claim(key)
             except ClaimsAway:
                 return
-            if self._held.get(key) is held and (taken is None or taken.epoch != held.epoch):
+            if self._held.get(key) is held and (success is None or success.epoch != held.epoch):
                 log.warning("another replica has run server '%s' meanwhile: it is stopped here", key)
                 del self._held[key]
                 held.stop()
-                if taken is not None:
+                if success is not None:
                     await self._members.release(key)
 
     async def _wait_for(self, earlier: Member, key: str, epoch: int) -> None:
