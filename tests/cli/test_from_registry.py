@@ -7,8 +7,11 @@ from typing import Any
 
 from tests.cli.shell import Shell
 from tests.conftest import peer
+from wicket_mcp import Gateway
 from wicket_mcp.codec import encode
+from wicket_mcp.config.model.config import Config
 from wicket_mcp.config.read.formats import load
+from wicket_mcp.model import Principal
 
 RECORD: dict[str, Any] = {
     "name": "com.example/weather",
@@ -75,6 +78,21 @@ def test_a_container_of_the_registry_is_added_with_its_variables_by_name(shell: 
     assert server.env == {"WEATHER_KEY": "${env:WEATHER_KEY}", "LEVEL": "${env:LEVEL:-info}"}
     assert "/:/host" not in server.args, "a record does not choose what a container may see"
     assert "It needs WEATHER_KEY" in done.out
+
+
+async def test_the_question_says_that_an_account_of_a_code_host_is_not_proved(shell: Shell) -> None:
+    """W33: whoever may publish may take the name of an account that nobody here has taken yet."""
+    account = {**RECORD, "name": "io.github.somebody-known/weather"}
+    publish(shell, {**account, "name": "io.github.mine/weather"})
+    state = Config.from_dict({"servers": {}, "state_dir": str(shell.home / ".local/state/wicket")})
+    async with Gateway.open(state) as gateway:
+        await gateway.registry.registry.publish(account, Principal("mallory", frozenset({"register"})))
+    doubt = "Unproved: 'mallory' published it here, and nobody has checked that io.github.somebody-known is theirs."
+    for name, doubts in (("io.github.somebody-known/weather", True), ("io.github.mine/weather", False)):
+        asked = shell.run("add", "--from-registry", name, "--json").json
+        assert (asked["added"], doubt in asked["notes"]) == (None, doubts)
+        shown = shell.type("add", "--from-registry", name, answers=[("Add it as weather?", "n\n")])
+        assert ("Unproved: 'mallory' published" in shown.out) == doubts
 
 
 def test_a_package_runs_at_the_version_of_its_record_and_nothing_is_added_without_a_yes(shell: Shell) -> None:

@@ -39,12 +39,13 @@ def add_from_registry(
     Raises WicketError where there is none, or none that can run.
     """
     from wicket_mcp.config.edit import wicket_toml
+    from wicket_mcp.registry.service import name_doubt
 
     with keep_trust(path):
         if not path.exists():
             wicket_toml.save(path, wicket_toml.TEMPLATE)
     record = with_gateway(path, lambda gateway: gateway.registry.registry.find(name))
-    notes: list[str] = []
+    notes = [doubt] if (doubt := name_doubt(record)) else []
     server = _server_of(as_object(record.body), more, options, notes)
     launch = server.url or " ".join((server.command or "", *server.args))
     if not json:

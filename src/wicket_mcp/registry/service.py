@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from wicket_mcp.codec import decode
 from wicket_mcp.errors import BadArguments, Denied, UnknownName
-from wicket_mcp.model import JsonObject, Principal
+from wicket_mcp.model import LOCAL, JsonObject, Principal
 from wicket_mcp.registry import server_json
 from wicket_mcp.registry.domains import Domains
 from wicket_mcp.registry.index import RecordIndex
@@ -179,6 +179,14 @@ class Registry:
                     StoredRecord(body["name"], body["version"], body, "active", first, now, True, "seed", "")
                 )
         await self._records.save_records(planted)
+
+
+def name_doubt(record: StoredRecord) -> str:
+    """Why the name of a record may not be its publisher's: a domain must be proved, an account at a forge need not."""
+    if record.owner in ("", LOCAL.name) or server_json.domain_of(record.name) is not None:
+        return ""
+    account = record.name.partition("/")[0]
+    return f"Unproved: '{record.owner}' published it here, and nobody has checked that {account} is theirs."
 
 
 class Taken(BadArguments):
