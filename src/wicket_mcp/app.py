@@ -121,6 +121,7 @@ class Gateway(Library):
             self._admit,
             Memory(),
             ProfileBudgets(self.store),
+            {},
             lambda: self.registry,
             self.tracing,
         )

@@ -249,6 +249,10 @@ class Internal(WicketError):
     """A bug of ours."""
 
 
+NOTHING_DONE = (Unavailable, NeedsSignIn, SignInFailed, Overloaded)
+"""The errors of a request that never reached its server: whatever it would have used up is still there."""
+
+
 def to_rpc(error: WicketError) -> dict[str, Any]:
     """The JSON-RPC error object for `error`; an upstream's own error object is passed on unchanged."""
     if isinstance(error, Refused):

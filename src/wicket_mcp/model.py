@@ -63,6 +63,10 @@ else.
 """
 
 
+PROGRAM = "client:"
+"""Begins the subject of a program that signed in for itself."""
+
+
 class Principal(msgspec.Struct, frozen=True):
     """The caller: the owner, an API key, or a person identified by the issuer and subject of a token.
 
@@ -90,6 +94,11 @@ class Principal(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "id", identify(self.name, self.holder))
+
+    @property
+    def is_person(self) -> bool:
+        """Whether a person speaks for it: the owner, or somebody who signed in; not an API key or a program."""
+        return not self.subject.startswith(PROGRAM) if self.issuer else self.name == "local"
 
     def may(self, scope: str) -> bool:
         return scope in self.scopes or "admin" in self.scopes

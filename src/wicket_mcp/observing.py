@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from wicket_mcp.catalog.listing import fingerprint
 from wicket_mcp.catalog.snapshot import Snapshot, changed_tools
 from wicket_mcp.errors import ConfigError, Unavailable
+from wicket_mcp.identity.approver import Approver
 from wicket_mcp.model import JsonObject, Principal, Tool
 from wicket_mcp.reload import read_again
 from wicket_mcp.store.model import CallRecord, StoredPin
@@ -303,6 +304,7 @@ def source_of(
         verbs=lambda: gateway.verbs,
         store=gateway.store,
         approvals=gateway.store,
+        approver=Approver(gateway.store),
         always=lambda: Always(gateway.store, gateway.config.state_path / ALWAYS_FILE),
         audit=gateway.audit,
         keys=gateway.registry.keys,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from wicket_mcp.calls.approve import Approvals
+from wicket_mcp.calls.approve import Approvals, SessionApprovals
 from wicket_mcp.calls.audit import Audit
 from wicket_mcp.calls.cache import Cache
 from wicket_mcp.calls.limits import Admit, ServerBuckets
@@ -30,10 +30,11 @@ from wicket_mcp.catalog.instructions import inline_signatures, instructions
 from wicket_mcp.catalog.listing import fingerprint
 from wicket_mcp.catalog.shares import shares_of
 from wicket_mcp.codec import encode
-from wicket_mcp.config.model.config import Config, HttpConfig, PolicyConfig, ProfileConfig, RegistryConfig
+from wicket_mcp.config.model.config import Config, HttpConfig, ProfileConfig, RegistryConfig
 from wicket_mcp.dialects import factory
 from wicket_mcp.dialects.factory import FacadeOf
 from wicket_mcp.errors import ConfigError, WicketError
+from wicket_mcp.identity.approver import Approver
 from wicket_mcp.library import Library
 from wicket_mcp.model import LOCAL, Caller, JsonObject, Principal
 from wicket_mcp.results.handles import Handles
@@ -69,6 +70,7 @@ class Live(msgspec.Struct, frozen=True):
     memory: Memory
     """What sessions have read, for flow rules."""
     budgets: ProfileBudgets
+    session_approvals: SessionApprovals
     facade: FacadeOf
     """The registry, created on demand."""
     tracing: "Tracing | None" = None
@@ -193,6 +195,7 @@ def build(config: Config, live: Live) -> Rooms:
         admit=live.admit,
         cache=live.cache,
         buckets=live.buckets,
+        approver=Approver(library.store),
         forward=library.forward,
         subscribe=live.watches.subscribe,
         set_log_level=library.forward.set_log_level,
@@ -266,13 +269,14 @@ class _Reading:
 def _approvals(config: Config, live: Live, results: Results) -> Approvals | None:
     """What decides about calls; None if there are no rules. Raises ConfigError."""
     policy = config.policy
-    if policy == PolicyConfig():
+    if not policy.rules and policy.flow == "off":
         return None
     rules = Rules(policy.rules)
     follows = policy.flow != "off" or rules.looks_at_labels
     flow = Flow(policy.flow, policy.trusted, live.memory) if follows else None
     store = live.library.store
-    return Approvals(rules, store, results.origin, Always(store, config.state_path / ALWAYS_FILE), flow)
+    always = Always(store, config.state_path / ALWAYS_FILE)
+    return Approvals(rules, store, results.origin, always, Approver(store), flow, live.session_approvals)
 
 
 def _add_tracing(parts: Parts, library: Library, tracing: "Tracing") -> Pipeline:

@@ -11,7 +11,7 @@ from zipfile import ZipFile
 import pytest
 
 from tests import needs
-from tests.cli.shell import Shell
+from tests.cli.shell import Done, Shell
 from tests.conftest import peer
 from tests.peers.package_registry import npm_archive, package_registry
 from tests.trust.conftest import READ, SEND
@@ -37,6 +37,11 @@ def mail(shell: Shell) -> Shell:
     return shell
 
 
+def approve(shell: Shell, *arguments: str) -> Done:
+    """A person's yes, in a terminal."""
+    return shell.type("approve", *arguments, answers=[("Approve it?", "y\r")])
+
+
 def _toml(value: Any) -> str:
     if isinstance(value, dict):
         return "{ " + ", ".join(f"{key} = {_toml(item)}" for key, item in as_object(value).items()) + " }"
@@ -46,13 +51,13 @@ def _toml(value: Any) -> str:
 def test_a_change_is_listed_refused_and_approved(mail: Shell) -> None:
     refused = mail.run("call", "m.send", "to=ann")
     assert (refused.code, "its description changed (27 to 19 characters)" in refused.err) == (1, True)
-    assert refused.err.endswith(": wicket approve m.send\n"), "the command can be copied whole"
+    assert refused.err.endswith("Ask the user to look at it and to approve m.send in Wicket\n")
     rows = {(row["name"], row["state"].partition(":")[0], row["by"]) for row in mail.run("pins", "--json").json}
     assert rows >= {("m.send", "approved", "first sight"), ("m.send", "held", "")}
     assert [row["name"] for row in mail.run("approve", "--json").json] == ["m.send"]
-    approved = mail.run("approve", "m.send")
-    assert approved.out == "Approved tool m.send.\n"
-    assert '+  "description": "Sends it to us too."' in approved.err
+    approved = approve(mail, "m.send")
+    assert approved.out.endswith("Approved tool m.send.\n")
+    assert '+  "description": "Sends it to us too."' in approved.out
     assert mail.run("call", "m.send", "to=ann").code == 0
     assert mail.run("approve", "m.send").code == 2
     assert "held" not in mail.run("pins", "m").out
@@ -67,12 +72,12 @@ def test_a_terminal_is_shown_the_difference_before_it_is_asked(mail: Shell) -> N
 
 
 def test_a_terminal_is_shown_a_call_before_it_is_asked(mail: Shell) -> None:
-    mail.run("approve", "m.send")
+    approve(mail, "m.send")
     config = mail.home / ".config/wicket/wicket.toml"
     config.write_text(f'{config.read_text()}[[policy]]\naction = "ask"\ntool = "send"\n')
     told = mail.type("call", "m.send", "to=eve", answers=[])
     (waiting,) = mail.run("approve", "--json").json
-    assert told.out.endswith(f" wicket approve {waiting['name']}\n"), "the command can be copied whole"
+    assert f"approve {waiting['name']} in Wicket" in " ".join(told.out.split())
     refused = mail.type("approve", waiting["name"], answers=[("Approve it?", "n\r")])
     assert (refused.code, '"to": "eve"' in refused.out, "Nothing was approved" in refused.out) == (1, True, True)
     assert mail.run("call", "m.send", "to=eve").code == 1
@@ -99,16 +104,16 @@ def test_a_held_tool_is_named_by_the_doctor_and_in_the_log(mail: Shell) -> None:
 
 
 def test_a_call_is_approved_for_always_and_its_rule_explained(mail: Shell) -> None:
-    mail.run("approve", "m.send")
+    approve(mail, "m.send")
     config = mail.home / ".config/wicket/wicket.toml"
     config.write_text(f'{config.read_text()}\n[[policy]]\nname = "mail"\naction = "ask"\ntool = "send"\n')
     refused = mail.run("call", "m.send", "to=ann")
     assert (refused.code, "the rule 'mail' requires a person's approval" in refused.err) == (1, True)
     (waiting,) = mail.run("approve", "--json").json
     assert mail.run("approve", "m.send", "--always").code == 2
-    approved = mail.run("approve", waiting["name"], "--always")
-    assert approved.out == f"Approved call {waiting['name']} of m.send.\n"
-    assert "wicket approve --list" in approved.err
+    approved = approve(mail, waiting["name"], "--always")
+    assert f"Approved call {waiting['name']} of m.send.\n" in approved.out
+    assert "wicket approve --list" in approved.out
     assert [mail.run("call", "m.send", "to=ann").code for _ in range(2)] == [0, 0]
     assert mail.run("call", "m.send", "to=eve").code == 1
     assert "is made, by 'mail, always, said by" in mail.run("policy", "explain", "m.send", "to=ann").out
@@ -130,7 +135,7 @@ def test_a_call_is_approved_for_always_and_its_rule_explained(mail: Shell) -> No
 
 
 def test_rules_on_labels_are_explained(mail: Shell) -> None:
-    mail.run("approve", "m.send")
+    approve(mail, "m.send")
     config = mail.home / ".config/wicket/wicket.toml"
     rule = '[[policy.rules]]\nname = "secret"\naction = "deny"\nlabels = ["private"]\n'
     config.write_text(f'{config.read_text()}\n[policy]\nflow = "ask"\n{rule}')

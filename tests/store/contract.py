@@ -607,7 +607,7 @@ class TestApprovals:
         assert approved == approval(approved_by="bob")
         for other in ("principal", "server", "tool", "arguments_digest", "policy"):
             assert await store.spend(approval(**{other: "another"}), NOW) is None
-        assert [await store.spend(approval(), NOW) for _ in range(2)] == ["bob", None]
+        assert [await store.spend(approval(), NOW) for _ in range(2)] == [approved, None]
         assert await store.approvals(NOW) == []
 
     async def test_what_has_expired_cannot_be_approved_or_spent(self, store: Store) -> None:
@@ -617,6 +617,13 @@ class TestApprovals:
         assert await store.spend(approval(), NOW + 61) is None
         await store.save_approval(approval("a2", asked_at=NOW + 100, expires_at=NOW + 160))
         assert [open_one.id for open_one in await store.approvals(NOW)] == ["a2"]
+
+    async def test_a_question_that_was_answered_elsewhere_is_withdrawn(self, store: Store) -> None:
+        await store.save_approval(approval(arguments='{"to": "ann"}', who="other"))
+        await store.save_approval(approval("a2"))
+        assert (await store.approvals(NOW))[0] == approval(arguments='{"to": "ann"}', who="other")
+        await store.withdraw("a1")
+        assert [waiting.id for waiting in await store.approvals(NOW)] == ["a2"]
 
     async def test_a_question_is_decided_once(self, store: Store) -> None:
         await store.save_approval(approval())

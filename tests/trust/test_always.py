@@ -100,7 +100,7 @@ async def test_the_file_of_an_earlier_version_is_taken_over_once(
 
 
 async def test_only_who_may_change_the_gateway_can_say_always(offer: Offer, open_gateway: OpenGateway) -> None:
-    async with open_gateway({"m": offer(SEND)}, policy=POLICY) as gateway:
+    async with open_gateway({"m": offer(SEND)}, policy=[{"action": "ask", "by": "caller"}]) as gateway:
         with pytest.raises(Denied, match="the user refused"):
             await call(gateway, Person(always, principal=KEEPER), "m.send", to="ann")
         assert await gateway.store.standing_approvals() == []
@@ -145,7 +145,7 @@ async def test_a_secret_stands_in_no_question_and_in_no_rule(
         assert (await call(gateway, person, "m.send", **arguments))["content"]
         assert await gateway.store.standing_approvals() == [], "approved once"
     state = b"".join(path.read_bytes() for path in gateway.config.state_path.rglob("*") if path.is_file())
-    shown = "".join([question.words, *person.heard, state.decode("latin-1")])
+    shown = "".join([question.words, question.arguments, *person.heard, state.decode("latin-1")])
     assert ("***" in shown, "a-long-secret" in shown) == (True, False)
 
 

@@ -10,6 +10,7 @@ from tests.trust.conftest import READ, SEND, Offer
 from tests.trust.test_flow import MAIL, result
 from tests.trust.test_rules import call
 from wicket_mcp.errors import Denied
+from wicket_mcp.identity.approver import Approver
 from wicket_mcp.model import Silent
 
 
@@ -80,3 +81,31 @@ async def test_a_call_is_approved_once_for_a_session_or_always(offer: Offer, ope
         assert (await visitor.post(f"/ui/approvals/{standing.id}/revoke", csrf=csrf))[0] == 303
         with pytest.raises(Denied):
             await gateway.call("m.send", {"to": "bob"})
+
+
+async def test_the_dashboard_asks_for_it(offer: Offer, open_gateway: OpenGateway) -> None:
+    """W5: whoever reads the gateway's token can sign in to the dashboard."""
+    async with open_gateway({"m": offer(SEND)}, policy=[{"action": "ask"}]) as gateway, visiting(gateway) as visitor:
+        await gateway.tools()
+        with pytest.raises(Denied):
+            await gateway.call("m.send", {"to": "ann"})
+        offer({**SEND, "description": "Another."})
+        await gateway.catalogue.renew("m")
+        await visitor.sign_in()
+        assert 'type="password"' not in (await visitor.get("/ui/approvals"))[1]
+        await Approver(gateway.store).change("correct horse")
+        csrf = await visitor.csrf()
+        for page in ("/ui/approvals", "/ui/tools/m.send"):
+            assert 'type="password" name="passphrase"' in (await visitor.get(page))[1]
+        (question,) = await gateway.store.approvals(0)
+        (change,) = gateway.catalogue.held_entries("m").values()
+        held = {"server": "m", "kind": "tool", "name": "send", "digest": change.digest}
+        call_of, definition = f"/ui/approvals/{question.id}/once", "/ui/approvals/held"
+        for guess in ("", "wrong horse battery"):
+            for path, fields in ((call_of, {}), (definition, held)):
+                assert (await visitor.post(path, None, csrf=csrf, passphrase=guess, **fields))[0] == 403
+        assert (await gateway.store.approvals(0))[0].approved_by == ""
+        assert gateway.catalogue.held_entries("m")
+        assert (await visitor.post(call_of, csrf=csrf, passphrase="correct horse"))[0] == 303
+        assert (await visitor.post(definition, None, csrf=csrf, passphrase="correct horse", **held))[0] == 303
+        assert (await gateway.call("m.send", {"to": "ann"}))["content"]

@@ -45,7 +45,7 @@ async def test_a_modern_client_is_asked_and_its_call_goes_on(
             done = (await _post(raw, name, arguments, requestState=state, inputResponses=replies))["result"]
             assert done["content"][0]["text"].replace(" ", "") == answer.replace(" ", "")
             spent = await _post(raw, name, arguments, requestState=state, inputResponses=replies)
-            assert "has ended" in spent["error"]["message"], "it is spent once"
+            assert spent["result"]["content"] == done["content"], "an answer that is sent again has the same result"
             forged = await _post(raw, name, arguments, inputResponses=replies)
             assert forged["result"]["resultType"] == "input_required", "answers to no question are no approval"
 
@@ -61,7 +61,7 @@ async def test_a_modern_clients_user_accepts_a_held_tool(
         async with serve_http(gateway) as address, raw_client(address) as raw:
             asked = (await _post(raw, name, arguments))["result"]
             (question,) = asked["inputRequests"].values()
-            assert "tool 'm.send' is held: its description changed" in question["params"]["message"]
+            assert "Accept tool m.send? It is held: its description changed" in question["params"]["message"]
             reply = {"action": "accept", "content": {"decision": "approve"}}
             replies = dict.fromkeys(asked["inputRequests"], reply)
             more = {"requestState": asked["requestState"], "inputResponses": replies}
@@ -91,7 +91,7 @@ async def test_a_server_that_asks_for_more_needs_no_second_approval(
             else:
                 refused = (await _post(raw, "call_tool", call, _meta={**META, **able}))["result"]
                 (question,) = await gateway.store.approvals(0)
-                assert f"make the same call again. To approve it: wicket approve {question.id}" in str(refused)
+                assert f"approve {question.id} in Wicket. After that, make the same call again." in str(refused)
                 await gateway.store.approve(question.id, "ann", 0)
                 begun = (await _post(raw, "call_tool", call))["result"]
             assert begun["inputRequests"]["colour"]["params"]["message"] == "Which colour?"

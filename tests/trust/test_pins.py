@@ -71,7 +71,7 @@ async def test_t12_a_changed_tool_is_found_marked_and_not_callable(
         with pytest.raises(Denied, match="is held and was not called") as refused:
             await gateway.call("m.send", {"to": "ann"})
         assert words in str(refused.value)
-        assert "wicket approve m.send" in str(refused.value)
+        assert "approve m.send in Wicket" in str(refused.value)
         assert POISON not in str(refused.value)
         assert (await gateway.call("m.read"))["content"], "what did not change goes on"
         offer(SEND, READ)

@@ -1,5 +1,6 @@
 """Rules about calls: what they match, who is asked, and what an approval is good for."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +15,7 @@ from wicket_mcp import Gateway
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.config.model.policy import PolicyConfig, Rule
 from wicket_mcp.errors import ConfigError, Denied
+from wicket_mcp.identity.approver import Approver
 from wicket_mcp.model import LOCAL, JsonObject, Principal, Silent
 from wicket_mcp.request import tool_call
 from wicket_mcp.scripting import Script
@@ -35,6 +37,7 @@ class Person:
     resumes: bool = False
     log_level: str = ""
     heard: list[str] = field(default_factory=list[str])
+    choices: list[list[str]] = field(default_factory=list[list[str]])
 
     def notify(self, method: str, params: JsonObject) -> None:
         return None
@@ -43,6 +46,7 @@ class Person:
         assert method == "elicitation/create"
         assert params["requestedSchema"]["required"] == ["decision"]
         self.heard.append(params["message"])
+        self.choices.append(params["requestedSchema"]["properties"]["decision"]["enum"])
         return {"action": "accept", "content": {"decision": self.decide(params["message"])}}
 
 
@@ -175,7 +179,7 @@ async def test_a_person_is_asked_about_the_very_call(offer: Offer, open_gateway:
     async with open_gateway({"m": offer(SEND)}, policy=[{"action": "ask", "annotation": "!readOnlyHint"}]) as gateway:
         person = Person(yes)
         assert (await call(gateway, person, "m.send", to="ann", text="hi"))["content"]
-        assert "May local (desk) call m.send?" in person.heard[0]
+        assert 'May local (client "desk") call m.send?' in person.heard[0]
         assert '"to": "ann"' in person.heard[0]
         assert (await last(gateway)).rule == "rule 1: ask, approved by local"
         await call(gateway, person, "m.send", to="ann", text="hi")
@@ -201,7 +205,7 @@ async def test_who_cannot_be_asked_waits_for_a_person_at_the_gateway(offer: Offe
     async with open_gateway({"m": offer(SEND)}, policy=policy) as gateway, gateway_of(open_gateway, offer) as other:
         with pytest.raises(Denied):
             await gateway.call("m.send", {"to": "ann"})
-        with pytest.raises(Denied, match="wicket approve call-") as refused:
+        with pytest.raises(Denied, match="Ask the user to approve call-") as refused:
             await gateway.call("m.send", {"to": "ann"})
         (question,) = await gateway.store.approvals(0)
         assert question.id in str(refused.value)
@@ -258,8 +262,8 @@ async def test_a_script_whose_client_cannot_ask_is_run_again_after_the_approval(
     async with open_gateway({"m": offer(SEND, READ)}, policy=[{"action": "ask", "tool": "send"}]) as gateway:
         refused = await gateway.verbs.run(Script(source, "python"), Silent())
         (question,) = await gateway.store.approvals(0)
-        words = "run the script again (its earlier calls are made again). To approve it: wicket approve "
-        assert f"{words}{question.id}" in refused.explain()
+        again = "After that, run the script again (its earlier calls are made again)."
+        assert f"Ask the user to approve {question.id} in Wicket. {again}" in refused.explain()
         await gateway.store.approve(question.id, "bob", 0)
         outcome = await gateway.verbs.run(Script(source, "python"), Silent())
         assert (outcome.explain(), outcome.value) == ("", ["it ran", "it ran"])
@@ -284,19 +288,73 @@ async def test_a_held_tool_is_accepted_by_the_owner_and_by_nobody_else(offer: Of
         assert (await last(gateway)).rule == "changed: hold, approved by local by desk"
 
 
-async def test_a_question_says_how_much_it_does_not_show(offer: Offer, open_gateway: OpenGateway) -> None:
+async def test_with_a_passphrase_a_form_accepts_no_definition(offer: Offer, open_gateway: OpenGateway) -> None:
+    """W5"""
+    async with open_gateway({"m": offer(SEND)}) as gateway:
+        await gateway.tools()
+        offer({**SEND, "description": "Another."})
+        await gateway.catalogue.renew("m")
+        await Approver(gateway.store).change("correct horse")
+        person = Person(yes)
+        with pytest.raises(Denied, match="is held"):
+            await call(gateway, person, "m.send", to="ann")
+        assert person.heard == []
+
+
+async def test_a_form_shows_the_beginning_and_the_end_and_offers_no_more_than_once(
+    offer: Offer, open_gateway: OpenGateway
+) -> None:
+    """W7: a payload behind the first characters of an argument was approved unseen."""
     async with open_gateway({"m": offer(SEND)}, policy=[{"action": "ask"}]) as gateway:
+        person = Person(yes)
+        await call(gateway, person, "m.send", text=f"a{'x' * 5000}; rm -rf ~", to="ann\u3164\U000e0100\u061c")
+        await call(gateway, person, "m.send", text="hi", to="ann", more=list(range(5000)))
+        await call(gateway, person, "m.send", text=f"{'y' * 2000}; rm -rf ~", to="ann")
+        made, many, whole = person.heard
+        assert '"text": "axxx' in made
+        assert 'xx; rm -rf ~"' in made
+        assert "x … (4,711 more characters) … x" in made
+        assert '"to": "ann\\u3164\\udb40\\udd00\\u061c"' in made, "no argument is pushed out of sight by another"
+        assert "more characters) … " in many
+        assert many.endswith("4999\n  ]\n}")
+        assert f'{"y" * 2000}; rm -rf ~"' in whole
+        assert person.choices == [["approve", "refuse"]] * 2 + [["approve", "for this session", "always", "refuse"]]
+        assert [("dashboard shows it under Approvals, as call-" in each) for each in person.heard] == [
+            True,
+            True,
+            False,
+        ]
+        assert await gateway.store.approvals(0) == [], "what was answered does not wait"
+
+
+async def test_while_a_form_is_open_the_gateway_shows_all_of_the_call(offer: Offer, open_gateway: OpenGateway) -> None:
+    """W7: where a form hides something, the dashboard and `wicket approve` show it."""
+    async with open_gateway({"m": offer(SEND)}, policy=[{"action": "ask"}]) as gateway:
+        seen: list[str] = []
+
+        class Reader(Person):
+            async def ask(self, method: str, params: JsonObject) -> JsonObject:
+                (question,) = await gateway.store.approvals(0)
+                seen.append(question.arguments)
+                assert question.id in params["message"]
+                return await super().ask(method, params)
+
+        await call(gateway, Reader(yes), "m.send", text="x" * 90_000, to="ann")
+        assert [json.loads(arguments)["text"] for arguments in seen] == ["x" * 90_000]
+
+
+async def test_a_change_too_long_for_a_form_is_accepted_where_all_of_it_is_shown(
+    offer: Offer, open_gateway: OpenGateway
+) -> None:
+    """W7: accepting a definition is for good, so none is accepted of which a part was not shown."""
+    async with open_gateway({"m": offer(SEND)}) as gateway:
         await gateway.tools()
         offer({**SEND, "description": "So long. " * 1000})
         await gateway.catalogue.renew("m")
         person = Person(yes)
-        await call(gateway, person, "m.send", text="x" * 5000, to="ann\u3164\U000e0100\u061c")
-        await call(gateway, person, "m.send", text="hi", to="ann", more=list(range(5000)))
-        change, made, many = person.heard
-        assert "more characters are not shown here.)\nAll of it: wicket approve m.send" in change
-        assert "x… (4,700 more characters)" in made
-        assert '"to": "ann\\u3164\\udb40\\udd00\\u061c"' in made, "no argument is pushed out of sight by another"
-        assert many.endswith("more characters are not shown here.)")
+        with pytest.raises(Denied, match="Ask the user to look at it and to approve m.send in Wicket"):
+            await call(gateway, person, "m.send", to="ann")
+        assert person.heard == []
 
 
 async def test_a_call_to_a_server_that_nobody_configured_obeys_the_rules_too(open_gateway: OpenGateway) -> None:

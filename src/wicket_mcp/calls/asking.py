@@ -5,9 +5,11 @@ the answer is anything but yes, that counts as no. Used by the layers that hold 
 """
 
 from collections.abc import Sequence
+from typing import Any
 
-from wicket_mcp.model import Caller, as_object, as_text
-from wicket_mcp.telemetry.log import clean
+from wicket_mcp.codec import pretty
+from wicket_mcp.model import Caller, JsonObject, as_list, as_object, as_text
+from wicket_mcp.telemetry.log import clean, escape
 
 YES = "approve"
 NO = "refuse"
@@ -15,10 +17,35 @@ SESSION = "for this session"
 ALWAYS = "always"
 
 
+_SHOWN = 3000
+"""Characters of arguments shown in a form."""
+_SHOWN_OF_EACH = 300
+"""And of each text in them if they are longer, so that none pushes the others out of sight."""
+
+
 def show(text: str, limit: int) -> str:
-    """The first `limit` characters of what a person is asked about; says how much more there is."""
+    """`text`, or its beginning and its end with the number of characters between: at most about `limit` of it."""
     hidden = len(text) - limit
-    return text if hidden <= 0 else f"{text[:limit]}…\n({hidden:,} more characters are not shown here.)"
+    return text if hidden <= 0 else f"{text[: limit // 2]} … ({hidden:,} more characters) … {text[-(limit // 2) :]}"
+
+
+def show_arguments(arguments: JsonObject) -> tuple[str, bool]:
+    """The arguments of a call for a form, as JSON that cannot be taken for words of ours, and whether that is all."""
+    whole = escape(pretty(arguments))
+    if len(whole) <= _SHOWN:
+        return whole, True
+    return show(escape(pretty(_shorten(arguments))), _SHOWN), False
+
+
+def _shorten(value: Any) -> Any:
+    """The value with the middle of long texts left out."""
+    if isinstance(value, str):
+        return show(value, _SHOWN_OF_EACH)
+    if isinstance(value, list):
+        return [_shorten(item) for item in as_list(value)]
+    if isinstance(value, dict):
+        return {show(key, _SHOWN_OF_EACH): _shorten(item) for key, item in as_object(value).items()}
+    return value
 
 
 def can_ask(caller: Caller) -> bool:

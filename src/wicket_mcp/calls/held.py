@@ -2,8 +2,8 @@
 has a problem (`trust/pins.py`).
 
 Part of the stack of servers whose configuration holds changes. If the client can ask its user, and the user is the
-gateway's owner or an administrator, the user may accept the change; everyone else is told what changed and how to
-approve it.
+gateway's owner or a person who administers it, the user may accept a change that a form can show whole; everyone else
+is told what changed.
 """
 
 import re
@@ -12,18 +12,20 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from wicket_mcp.budget import MAX_ADDRESS
-from wicket_mcp.calls.asking import can_ask, confirm, show
+from wicket_mcp.calls.asking import can_ask, confirm
 from wicket_mcp.catalog.catalogue import Catalogue
 from wicket_mcp.errors import Denied
+from wicket_mcp.identity.approver import Approver, agrees_by_form
 from wicket_mcp.model import as_object, as_text
 from wicket_mcp.request import Handler, Layer, Request, Result
+from wicket_mcp.telemetry.log import quote_name
 from wicket_mcp.trust.pins import Entry, Held, held_entry
 
 _EXPRESSION = re.compile(r"\{[^{}]*\}")  # in a template: a placeholder in an address
-_SHOWN = 2000  # characters of a diff shown in a question
+_SHOWN = 8000  # characters of a diff that a form may have: what a person does not see is not accepted by one
 
 
-def check_held(catalogue: Catalogue) -> Layer:
+def check_held(catalogue: Catalogue, approver: Approver) -> Layer:
     def layer(inner: Handler) -> Handler:
         async def handle(request: Request) -> Result:
             if _find(catalogue, request) is None:
@@ -31,7 +33,7 @@ def check_held(catalogue: Catalogue) -> Layer:
             await catalogue.reconsider()
             change = _find(catalogue, request)
             if change is not None:
-                await _settle(catalogue, change, request)
+                await _settle(catalogue, approver, change, request)
             tool = request.tool
             if tool is not None:  # as it is accepted now, which may differ from what the caller found
                 tool = catalogue.view(request.principal).find(tool.server, tool.name) or tool
@@ -85,19 +87,16 @@ def _fits(template: str, uri: str) -> bool:
     return at <= end and uri.startswith(first) and uri.endswith(last)
 
 
-async def _settle(catalogue: Catalogue, change: Held, request: Request) -> None:
+async def _settle(catalogue: Catalogue, approver: Approver, change: Held, request: Request) -> None:
     """Ask the client's user to accept the change. Raises Denied if that does not happen."""
     caller = request.caller
     request.span.rule = f"{'added' if change.pinned is None else 'changed'}: hold"
-    if caller.principal.may("admin") and can_ask(caller):
-        diff = change.diff()
-        more = f"\nAll of it: wicket approve {change.key}" if len(diff) > _SHOWN else ""
-        question = f"{change.kind} '{change.key}' is held: {change.words}.\n\n{show(diff, _SHOWN)}{more}\n\nAccept it?"
-        if await confirm(caller, question):
-            approver = (
-                f"{caller.principal.name} by {caller.client_name}" if caller.client_name else caller.principal.name
-            )
-            await catalogue.approve(change, approver)
-            request.span.rule += f", approved by {approver}"
+    may_agree = caller.principal.may("admin") and can_ask(caller) and await agrees_by_form(approver, caller.principal)
+    if may_agree and len(diff := change.diff()) <= _SHOWN:
+        what = f"{change.kind} {quote_name(change.key)}"
+        if await confirm(caller, f"Accept {what}? It is held: {change.words}.\n\n{diff}"):
+            agreed = f"{caller.principal.name} by {caller.client_name}" if caller.client_name else caller.principal.name
+            await catalogue.approve(change, agreed)
+            request.span.rule += f", approved by {agreed}"
             return
     raise Denied(f"'{change.key}' is held and was not called: {change.words}.", hint=change.remedy)

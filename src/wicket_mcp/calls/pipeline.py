@@ -38,6 +38,7 @@ from wicket_mcp.catalog.addresses import Addresses
 from wicket_mcp.catalog.catalogue import Catalogue
 from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.errors import MISSING_CLIENT_CAPABILITY, Refused, UnknownName
+from wicket_mcp.identity.approver import Approver
 from wicket_mcp.model import LOCAL
 from wicket_mcp.request import Handler, Layer, Request, Result
 from wicket_mcp.results.results import Results
@@ -59,6 +60,7 @@ class Parts(msgspec.Struct, frozen=True):
     admit: Admit
     cache: Cache
     buckets: ServerBuckets
+    approver: Approver
     forward: Handler
     subscribe: Handler
     set_log_level: Handler
@@ -155,7 +157,7 @@ class Pipeline:
     def _inner(self, config: ServerConfig) -> tuple[Handler, Handler]:
         """The layers of one server: for prompts, resources and everything else, and for tools."""
         parts = self._parts
-        outer: dict[str, Layer] = {"held": check_held(parts.catalogue)} if holds(config) else {}
+        outer: dict[str, Layer] = {"held": check_held(parts.catalogue, parts.approver)} if holds(config) else {}
         if parts.approvals is not None and parts.approvals.flow is not None:
             outer["approve"] = observe(parts.approvals.flow)
         others = nest(_steps(outer), self._add_server_limit(config))
@@ -167,7 +169,7 @@ class Pipeline:
 
     def _direct(self, config: ServerConfig) -> Handler:
         parts = self._parts
-        layers: dict[str, Layer] = {"held": check_held(parts.catalogue)} if holds(config) else {}
+        layers: dict[str, Layer] = {"held": check_held(parts.catalogue, parts.approver)} if holds(config) else {}
         layers["arguments"] = check(parts.results)
         if parts.approvals is not None and parts.approvals.concern(config.name):
             layers["approve"] = approve(parts.approvals)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeGuard
 
 from wicket_mcp.config.model.sign_in import IssuerConfig
-from wicket_mcp.model import Principal, as_list, as_object, as_text
+from wicket_mcp.model import PROGRAM, Principal, as_list, as_object, as_text
 
 LEEWAY = 60.0
 """Seconds by which clocks may differ."""
@@ -65,7 +65,7 @@ def principal_of(claims: Mapping[str, Any], issuer: IssuerConfig) -> Principal:
     """The principal of the token: a person, or a program that signed in for itself. Raises InvalidToken."""
     subject, program = claims.get("sub"), claims.get("client_id")
     if subject is None and isinstance(program, str) and program:
-        subject = f"client:{program}"
+        subject = f"{PROGRAM}{program}"
     if not isinstance(subject, str) or not subject:
         raise InvalidToken("it names no subject")
     groups = frozenset(_texts(read_claim(claims, issuer.groups))[:MAX_GROUPS])

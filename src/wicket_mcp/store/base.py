@@ -380,10 +380,12 @@ class ApprovalStore(Protocol):
         """Approve a question; None if there is no such open question."""
         ...
 
-    async def spend(self, call: StoredApproval, at: float) -> str | None:
-        """Use up an approval of exactly this call, under these rules; returns the approver, or None if there is
-        none.
-        """
+    async def withdraw(self, approval: str) -> None:
+        """Drop a question: it was answered elsewhere."""
+        ...
+
+    async def spend(self, call: StoredApproval, at: float) -> StoredApproval | None:
+        """Use up an approval of exactly this call, under these rules; returns it, or None if there is none."""
         ...
 
     async def standing_approvals(self) -> Sequence[StandingApproval]:

@@ -13,6 +13,7 @@ from msgspec import structs
 from wicket_mcp.model import Discreet, JsonObject, Listing, identify
 
 Status: TypeAlias = Literal["active", "deprecated", "deleted"]
+Who: TypeAlias = Literal["caller", "other"]
 DomainState: TypeAlias = Literal["pending", "verified", "failed", "expired"]
 
 
@@ -330,11 +331,15 @@ class StoredApproval(msgspec.Struct, frozen=True):
     policy: str
     """The version of the rules that asked."""
     words: str
-    """The question, for the person who decides."""
+    """The question, for the person who decides: one line."""
     asked_at: float
     expires_at: float
     approved_by: str = ""
     spent: bool = False
+    arguments: str = ""
+    """The arguments of the call as JSON, for that person."""
+    who: Who = "caller"
+    """Who may approve it: `other` for somebody else than its principal."""
 
 
 class StandingApproval(msgspec.Struct, frozen=True):

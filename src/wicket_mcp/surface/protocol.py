@@ -55,6 +55,7 @@ from wicket_mcp.surface.feed import Changes, Feed
 from wicket_mcp.surface.held_calls import HeldCalls, digest_of
 from wicket_mcp.surface.local_tasks import LocalTasks
 from wicket_mcp.surface.problems import RpcProblem, error_of
+from wicket_mcp.telemetry.log import one_line
 from wicket_mcp.verbs import Verbs
 
 if TYPE_CHECKING:
@@ -117,9 +118,9 @@ def modern_caller(principal: Principal, session: str, send: Send, meta: JsonObje
 
 
 def client_name(info: Any) -> str:
-    """A client's name as it states it, shortened to what we accept."""
+    """A client's name as it states it: one printable line, shortened to what we accept."""
     name: Any = cast("JsonObject", info).get("name") if isinstance(info, dict) else ""
-    return name[:64] if isinstance(name, str) else ""
+    return one_line(name[:256], 64) if isinstance(name, str) else ""
 
 
 def error_response(number: Any, problem: WicketError) -> JsonObject:

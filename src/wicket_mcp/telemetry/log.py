@@ -21,6 +21,10 @@ _HIDING = (
 )
 _UNSAFE = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f{_HIDING}]")  # and C0 and C1 controls except tab and newline
 _UNPRINTABLE = re.compile(rf"[^\n\x20-\x7e\xa0-\ud7ff\ue000-\U0010ffff]|[{_HIDING}]")
+MAX_QUOTED = 200
+"""Characters of a stranger's text inside a sentence of ours."""
+_NAME = re.compile(r"[\w.:/@+-]*", re.ASCII)
+_IN_QUOTES = {ord('"'): '\\"', ord("\\"): "\\\\", ord("\n"): "\\n"}
 _LAYOUT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _PAGE = 4096
 _PATIENCE = 20  # milliseconds
@@ -35,6 +39,28 @@ def clean(text: str, limit: int | None = None) -> str:
 def cut(text: str, limit: int | None) -> str:
     """The first `limit` characters, with an ellipsis if something was cut."""
     return text if limit is None or len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def one_line(text: str, limit: int | None = None) -> str:
+    """`text` as one printable line."""
+    return cut(" ".join(clean(text).split()), limit)
+
+
+def quote(text: str) -> str:
+    """A stranger's text for a sentence of ours: in quotation marks, on one line, with whatever could pose as
+    something else escaped.
+    """
+    return escape(f'"{cut(text, MAX_QUOTED).translate(_IN_QUOTES)}"')
+
+
+def quote_name(name: str) -> str:
+    """A name for a sentence of ours: as it is if it cannot be mistaken for more, else as `quote` writes it."""
+    return name if len(name) <= MAX_QUOTED and _NAME.fullmatch(name) else quote(name)
+
+
+def enclose(name: str) -> str:
+    """A name in quotation marks, for a sentence of ours: single ones if it cannot be mistaken for more."""
+    return f"'{name}'" if quote_name(name) == name else quote(name)
 
 
 def escape(json_text: str) -> str:

@@ -19,12 +19,13 @@ from wicket_mcp.config.model.policy import DataLabel
 from wicket_mcp.config.model.policy import Flow as Mode
 from wicket_mcp.model import Caller, JsonObject, Tool, as_object
 from wicket_mcp.request import Request
+from wicket_mcp.telemetry.log import enclose, quote_name
 from wicket_mcp.trust import matching
 from wicket_mcp.trust.comparison import Comparison, read_by
 from wicket_mcp.trust.effects import effect_of
 from wicket_mcp.trust.matching import Text
 from wicket_mcp.trust.memory import Memory, Source, join
-from wicket_mcp.trust.rules import Call, Decision
+from wicket_mcp.trust.rules import Call, Decision, version_of
 from wicket_mcp.trust.sources import Labels, labels_of, trusted_fields
 
 _NAMED = 3  # arguments whose origin a question names
@@ -53,13 +54,14 @@ class Flow:
         self._mode: Mode = mode
         self._trusted = tuple(trusted)
         self._memory = memory
+        self._version = version_of(["flow", mode, *trusted])
 
     def decide(self, finding: Finding) -> Decision | None:
         """The decision of `flow` itself, if no rule has decided."""
         if self._mode == "off" or "untrusted" not in finding.labels:
             return None
         action: Literal["ask", "deny"] = self._mode
-        return Decision(action, "flow")
+        return Decision(action, "flow", version=self._version)
 
     def may_derive(self, request: Request, call: Call) -> bool:
         """Whether the origin of a script's arguments matters: it has read something, and the call has an effect."""
@@ -167,7 +169,7 @@ def _traces(
     """How labelled data reaches a call that has an effect."""
     for reference, labels in stored:
         if labels.untrusted or labels.private:
-            yield f"'{reference.argument}' is from a stored result of {reference.tool}", labels
+            yield f"{enclose(reference.argument)} is from a stored result of {quote_name(reference.tool)}", labels
     reading = comparison.read_by(run)
     if reading and derived is None:
         words = f"the script had read {reading[0].words}, which may have decided about this call"
@@ -189,7 +191,7 @@ def _reading_traces(
     """How labelled data reaches a call that only reads: it still sends something to a server, or to an address."""
     for reference, labels in stored:
         if labels.private and _tool(reference.tool).server != call.server:
-            words = f"'{reference.argument}' is from a stored result of {reference.tool}"
+            words = f"{enclose(reference.argument)} is from a stored result of {quote_name(reference.tool)}"
             yield words, Labels(untrusted=False, private=True)
     has_address = False
     for name, value in call.arguments.items():
@@ -230,10 +232,10 @@ def _origin(
         if labels.untrusted and comparison.trusted_before(source, copies):
             labels = replace(labels, untrusted=False)  # it was known before anyone else could have written it
         if labels.untrusted or labels.private:
-            yield f"'{name}' came from {source.words}", labels
+            yield f"{enclose(name)} came from {source.words}", labels
             return
     if reading and derived is not None and name in derived:
-        words = f"'{name}' was computed by the script, which had read {reading[0].words}"
+        words = f"{enclose(name)} was computed by the script, which had read {reading[0].words}"
         yield words, join([source.labels for source in reading])
 
 
@@ -241,7 +243,7 @@ def _private_origin(name: str, server: str, comparison: Comparison) -> Iterator[
     """The origin of an argument, if it is private to another server than the one that is called."""
     for source in comparison.by_first_reading:
         if source.labels.private and source.server != server and comparison.copies(name, source, whole=True):
-            yield f"'{name}' came from {source.words}", Labels(untrusted=False, private=True)
+            yield f"{enclose(name)} came from {source.words}", Labels(untrusted=False, private=True)
             return
 
 

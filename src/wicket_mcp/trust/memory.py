@@ -15,6 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from wicket_mcp.model import Caller
+from wicket_mcp.telemetry.log import quote_name
 from wicket_mcp.trust.fingerprints import Fingerprints
 from wicket_mcp.trust.matching import Text
 from wicket_mcp.trust.sources import Labels
@@ -75,7 +76,8 @@ class Source(msgspec.Struct, eq=False):
 
     @property
     def words(self) -> str:
-        kind = f"{self.labels.kind} that {self.tool} gave" if self.labels.kind else f"what {self.tool} gave"
+        tool = quote_name(self.tool)
+        kind = f"{self.labels.kind} that {tool} gave" if self.labels.kind else f"what {tool} gave"
         return f"{kind} {_moment(self.at)}"
 
     def asks_for(self, tool: str) -> bool:

@@ -29,7 +29,7 @@ from wicket_mcp.model import META_SERVER_INFO, META_SUBSCRIPTION, JsonObject, Li
 from wicket_mcp.pauses import rest_between
 from wicket_mcp.store.base import PinStore
 from wicket_mcp.store.model import PINS_OF_NAME, PINS_OF_SERVER, StoredPin
-from wicket_mcp.telemetry.log import escape
+from wicket_mcp.telemetry.log import escape, quote_name
 from wicket_mcp.trust.display import restrict
 from wicket_mcp.trust.launchers import package_of
 from wicket_mcp.trust.lint import LookAlikes, Suspicion, suspect
@@ -98,7 +98,7 @@ class Held(msgspec.Struct, frozen=True):
 
     @property
     def remedy(self) -> str:
-        return f"A person can look at it and approve it: wicket approve {self.key}"
+        return f"Ask the user to look at it and to approve {quote_name(self.key)} in Wicket"
 
     @property
     def mark(self) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from wicket_mcp.codec import canonical
-from wicket_mcp.config.model.policy import Action, DataLabel, Rule
+from wicket_mcp.config.model.policy import Action, By, DataLabel, Rule
 from wicket_mcp.model import JsonObject, name_of
 from wicket_mcp.trust.conditions import Condition, compile_condition
 from wicket_mcp.trust.effects import effect_of
@@ -52,6 +52,10 @@ class Decision(msgspec.Struct, frozen=True):
     action: Action
     rule: str
     """The rule's name, or its position in the file."""
+    by: By = ""
+    """Who may agree, if the rule says so."""
+    version: str = ""
+    """Changes with the rule: an approval is valid only for the rule under which it was given."""
 
     @property
     def words(self) -> str:
@@ -64,9 +68,14 @@ class Rules:
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         """Raises ConfigError for a condition that is not a JSON Schema."""
-        self._rules = [(_name(rule, number), rule, _condition(rule, number)) for number, rule in enumerate(rules, 1)]
-        self.version = hashlib.sha256(canonical([msgspec.to_builtins(rule) for rule in rules])).hexdigest()[:16]
-        """Changes with the rules: an approval is valid only for the rules under which it was given."""
+        self._rules = [
+            (
+                Decision(rule.action, _name(rule, number), rule.by, version_of(msgspec.to_builtins(rule))),
+                rule,
+                _condition(rule, number),
+            )
+            for number, rule in enumerate(rules, 1)
+        ]
         self.looks_at_labels = any(rule.labels for rule in rules)
 
     def concern(self, server: str) -> bool:
@@ -74,10 +83,14 @@ class Rules:
         return any(fnmatchcase(server, rule.server) for _, rule, _ in self._rules)
 
     def decide(self, call: Call) -> Decision | None:
-        for name, rule, condition in self._rules:
+        for decision, rule, condition in self._rules:
             if _matches(rule, call) and (condition is None or condition.fits(call.arguments)):
-                return Decision(rule.action, name)
+                return decision
         return None
+
+
+def version_of(rule: Any) -> str:
+    return hashlib.sha256(canonical(rule)).hexdigest()[:16]
 
 
 def _name(rule: Rule, number: int) -> str:

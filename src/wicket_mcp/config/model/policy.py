@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from msgspec import Meta, Struct, field
 
 Action: TypeAlias = Literal["allow", "ask", "deny"]
+By: TypeAlias = Literal["", "caller", "other"]
 DataLabel: TypeAlias = Literal["untrusted", "private"]
 Effect: TypeAlias = Literal["sends", "publishes", "pays", "writes", "deletes"]
 Flow: TypeAlias = Literal["off", "ask", "deny"]
@@ -14,6 +15,13 @@ class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One rule: which calls it matches, and what happens to them. A field that is left out matches anything."""
 
     action: Annotated[Action, Meta(description="Allow the call, ask a person about it, or refuse it.")] = "ask"
+    by: Annotated[
+        By,
+        Meta(
+            description="Who may agree: the user of the client that calls (`caller`), or only somebody at the gateway "
+            "(`other`). By default, `other` for API keys and programs, `caller` for the owner and people who signed in."
+        ),
+    ] = ""
     name: Annotated[str, Meta(description="What to call the rule in errors and in the audit.")] = ""
     server: Annotated[str, Meta(description="Pattern (`*`, `?`) of the server.")] = "*"
     tool: Annotated[str, Meta(description="Pattern of the tool's own name.")] = "*"
@@ -51,4 +59,11 @@ class PolicyConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             "results contain no text of others."
         ),
     ] = ()
+    unattended: Annotated[
+        bool,
+        Meta(
+            description="Whether `wicket approve` is a yes by itself where there is no terminal, as in a script of "
+            "yours. It never is while an approver's passphrase is set."
+        ),
+    ] = False
     rules: Annotated[tuple[Rule, ...], Meta(description="The rules, in their order: `[[policy]]` for each.")] = ()

@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
 from wicket_mcp.store.clock import steady_time
 from wicket_mcp.store.model import StandingApproval, StoredApproval
 from wicket_mcp.store.sql.part import Database, Part, insert
 
-_APPROVAL = "id, principal, server, tool, arguments_digest, policy, words, asked_at, expires_at, approved_by, spent"
+_APPROVAL = """id, principal, server, tool, arguments_digest, policy, words, asked_at, expires_at, approved_by, spent,
+    arguments, who"""
 _STANDING = "id, principal, server, tool, conditions, approved_by, at"
 _SAME_CALL = "principal = ? AND server = ? AND tool = ? AND arguments_digest = ? AND policy = ?"
 
@@ -37,19 +38,25 @@ class SqlApprovals(Part):
 
         return await self._connection.write("approval", decide)
 
-    async def spend(self, call: StoredApproval, at: float) -> str | None:
+    async def withdraw(self, approval: str) -> None:
+        def withdraw(db: Database) -> None:
+            db.execute("DELETE FROM approval WHERE id = ?", (approval,))
+
+        await self._connection.write("approval", withdraw)
+
+    async def spend(self, call: StoredApproval, at: float) -> StoredApproval | None:
         identity = (call.principal, call.server, call.tool, call.arguments_digest, call.policy)
 
-        def use(db: Database) -> str | None:
+        def use(db: Database) -> StoredApproval | None:
             row = db.execute(
-                f"""SELECT id, approved_by FROM approval WHERE {_SAME_CALL} AND approved_by <> '' AND spent = 0
+                f"""SELECT {_APPROVAL} FROM approval WHERE {_SAME_CALL} AND approved_by <> '' AND spent = 0
                     AND expires_at >= ? ORDER BY asked_at LIMIT 1""",  # noqa: S608  (our own words)
                 (*identity, at),
             ).fetchone()
             if row is None:
                 return None
             db.execute("UPDATE approval SET spent = 1 WHERE id = ?", (row[0],))
-            return row[1]
+            return _approval(row)
 
         return await self._connection.write("approval", use)
 
@@ -78,4 +85,4 @@ class SqlApprovals(Part):
 
 
 def _approval(row: tuple[object, ...]) -> StoredApproval:
-    return StoredApproval(*row[:-1], spent=bool(row[-1]))  # type: ignore[arg-type]
+    return replace(StoredApproval(*row), spent=bool(row[10]))  # type: ignore[arg-type]

@@ -150,6 +150,12 @@ def _12_holders(db: Database) -> None:
     )
 
 
+def _13_who_approves_what(db: Database) -> None:
+    """A question's arguments apart from its words, and who may approve it."""
+    db.execute("ALTER TABLE approval ADD COLUMN arguments TEXT DEFAULT ''")
+    db.execute("ALTER TABLE approval ADD COLUMN who TEXT DEFAULT 'caller'")
+
+
 MIGRATIONS: tuple[Callable[[Database], None], ...] = (
     _1_listings_results_calls,
     _2_registry,
@@ -163,5 +169,6 @@ MIGRATIONS: tuple[Callable[[Database], None], ...] = (
     _10_steps_and_scripts,
     _11_failures,
     _12_holders,
+    _13_who_approves_what,
 )
 FORMAT = len(MIGRATIONS)

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 from urllib.parse import quote
 
-from wicket_mcp.calls.approve import ALWAYS_MARK, SESSION_MARK
+from wicket_mcp.calls.approve import ALWAYS_MARK, SESSION_MARK, may_approve, shows_all
 from wicket_mcp.errors import Denied, UnknownName
 from wicket_mcp.model import JsonObject, Principal
 from wicket_mcp.surface.dashboard.pages import Asked, Pages
@@ -62,8 +62,17 @@ class Actions:
         mark = _MARKS.get(how)
         if mark is None:
             raise UnknownName("page", f"approvals/{approval}/{how}"[:100])
-        call = await self._source.approvals.approve(approval, f"{principal.name}{mark}", time.time())
-        if call is None:
+        waiting = {
+            call.id: call for call in await self._source.approvals.approvals(time.time()) if not call.approved_by
+        }
+        if (call := waiting.get(approval)) is None:
+            raise UnknownName("open question", approval[:40])
+        if not may_approve(call, principal):
+            raise Denied("A call of this key needs the approval of somebody else.")
+        if mark and not shows_all(call):
+            raise Denied("Not all of its arguments can be shown, so it can be approved once only.")
+        await self._source.approver.check(form.get("passphrase", ""))
+        if await self._source.approvals.approve(approval, f"{principal.name}{mark}", time.time()) is None:
             raise UnknownName("open question", approval[:40])
         detail = f"{call.server}.{call.tool} {approval}"
         self._source.audit.act(principal.id, f"approve call{mark}", detail, server=call.server)

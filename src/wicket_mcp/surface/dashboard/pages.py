@@ -13,6 +13,7 @@ from urllib.parse import quote
 from weakref import WeakKeyDictionary
 
 from wicket_mcp.calls.activity import by_server
+from wicket_mcp.calls.approve import may_approve, shows_all
 from wicket_mcp.catalog.view import View
 from wicket_mcp.codec import decode, encode, pretty
 from wicket_mcp.errors import BadArguments, UnknownName, WicketError
@@ -201,7 +202,11 @@ class Pages:
         definitions = [as_object(decode(pin.definition)) for pin in pins]
         changes = ["", *(difference(old, new) for old, new in pairwise(definitions))]
         versions = [(pin, mark_lines(change)) for pin, change in zip(pins, changes, strict=False)]
-        return {"held": [(change, mark_lines(change.diff())) for change in held], "pins": versions[::-1][:5]}
+        return {
+            "held": [(change, mark_lines(change.diff())) for change in held],
+            "pins": versions[::-1][:5],
+            "passphrase": await self.source.approver.is_set(),
+        }
 
     async def call(self, principal: Principal, form: Asked, key: str) -> JsonObject:
         """Call a tool with the values of a form; the result is shown beside the form."""
@@ -294,16 +299,18 @@ class Pages:
         held = [(change, mark_lines(change.diff())) for change in self.source.held()]
         standing = [(rule, escape(render(rule))) for rule in await self.source.always().list()]
         questions = [
-            (question, *question.words.partition("\nArguments: ")[::2])
+            (question, may_approve(question, principal), shows_all(question))
             for question in await self.source.approvals.approvals(time.time())
         ]
-        return {"questions": questions, "held": held, "standing": standing}
+        passphrase = await self.source.approver.is_set()
+        return {"questions": questions, "held": held, "standing": standing, "passphrase": passphrase}
 
     async def accept(self, principal: Principal, form: Asked) -> None:
         """Accept a server's definition as it was shown. If it has changed since, it is not accepted."""
         identity = tuple(form.get(name, "") for name in ("server", "kind", "name", "digest"))
         for change in self.source.held():
             if (change.server, change.kind, change.name, change.digest) == identity:
+                await self.source.approver.check(form.get("passphrase", ""))
                 await self.source.accept(change, principal.name)
                 detail = f"{change.kind} {change.key}"
                 self.source.audit.act(principal.id, "approve definition", detail, server=change.server)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from wicket_mcp.calls.audit import Audit
 from wicket_mcp.config.model.config import Config
+from wicket_mcp.identity.approver import Approver
 from wicket_mcp.identity.grants import Grants
 from wicket_mcp.identity.keys import Keys
 from wicket_mcp.model import Principal, Tool
@@ -25,6 +26,8 @@ class Source:
     verbs: Callable[[], Verbs]
     store: AuditStore
     approvals: ApprovalStore
+    approver: Approver
+    """Knows the passphrase that approvals need, if there is one."""
     always: Callable[[], Always]
     """The approvals that a user has given with "always"."""
     audit: Audit
