@@ -99,7 +99,7 @@ def _approve(config: Path | None, name: str, *, always: bool, json: bool, verbos
                 approved.append(f"{held.kind} {held.key}")
         return approved
 
-    approved = with_library(config, work, verbose=verbose)
+    approved = with_library(config, work, verbose=verbose, asks=True)
     if json:
         say_json({"approved": approved, "by": by})
     else:
@@ -161,7 +161,7 @@ def _change_passphrase(config: Path | None, *, json: bool, verbose: bool) -> Non
         await record_act(library, getpass.getuser(), "change passphrase", f"{'set' if new else 'removed'} ({_place()})")
         return bool(new)
 
-    is_set = with_library(config, work, verbose=verbose)
+    is_set = with_library(config, work, verbose=verbose, asks=True)
     words = "Approvals need the passphrase from now on." if is_set else "Approvals need no passphrase."
     tell({"passphrase": is_set}, words, json=json)
 

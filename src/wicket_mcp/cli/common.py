@@ -97,9 +97,14 @@ def for_user(path: Path | None, work: "Callable[[Gateway], Awaitable[T]]", *, ve
     return with_gateway(path, act, verbose=verbose)
 
 
-def with_library(path: Path | None, work: "Callable[[Library], Awaitable[T]]", *, verbose: bool = False) -> T:
-    """`with_gateway` for a verb that only looks for tools, and waits for nothing else to load."""
-    return _run(path, _library, work, verbose=verbose)
+def with_library(
+    path: Path | None, work: "Callable[[Library], Awaitable[T]]", *, verbose: bool = False, asks: bool = False
+) -> T:
+    """`with_gateway` for a verb that only looks for tools, and waits for nothing else to load.
+
+    One that `asks` has no bar of progress, which would draw over its questions.
+    """
+    return _run(path, _library, work, verbose=verbose, asks=asks)
 
 
 async def record_act(library: "Library", principal: str, act: str, detail: str, *, server: str = "") -> None:
@@ -145,9 +150,11 @@ def _run(
     *,
     verbose: bool,
     names_notes: bool = True,
+    asks: bool = False,
 ) -> T:
     import asyncio
     import gc
+    from contextlib import nullcontext
 
     import msgspec
 
@@ -163,7 +170,10 @@ def _run(
             note(f"wicket: {text}")
 
     async def run() -> T:
-        async with opened(msgspec.structs.replace(config, servers=lazy)) as room, progress(room):
+        async with (
+            opened(msgspec.structs.replace(config, servers=lazy)) as room,
+            nullcontext() if asks else progress(room),
+        ):
             return await work(room)
 
     try:

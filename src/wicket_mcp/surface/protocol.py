@@ -120,7 +120,9 @@ def modern_caller(principal: Principal, session: str, send: Send, meta: JsonObje
 def client_name(info: Any) -> str:
     """A client's name as it states it: one printable line, shortened to what we accept."""
     name: Any = cast("JsonObject", info).get("name") if isinstance(info, dict) else ""
-    return one_line(name[:256], 64) if isinstance(name, str) else ""
+    if not isinstance(name, str):
+        return ""
+    return name[:64] if name.isprintable() else one_line(name[:256], 64)
 
 
 def error_response(number: Any, problem: WicketError) -> JsonObject:
