@@ -113,7 +113,7 @@ async def test_only_who_may_change_the_gateway_can_say_always(offer: Offer, open
         ({}, True),
         ({"n": 1, "deep": {"a b": [1.5, True, "é"]}, "none": None}, True),
         ({"deep": {"none": None}}, False),
-        ({"text": "x" * 5000}, False),
+        ({"text": "é" * 2500}, False),
     ],
 )
 async def test_what_cannot_be_written_down_is_approved_once(
