@@ -173,8 +173,10 @@ async def _settle(
     if (covered := await approvals.always.find(call)) is not None:
         span.rule += f", {covered}"
         return None
-    who = decision.by or ("caller" if await agrees_by_form(approvals.approver, request.principal) else "other")
-    question = _question(request, call, decision, why, who)
+    answerer: Who = decision.by or (
+        "caller" if await agrees_by_form(approvals.approver, request.principal) else "other"
+    )
+    question = _question(request, call, decision, why, answerer)
     if (by := approvals.sessions.get(_in_session(request, question))) is not None:
         span.rule += f", approved by {by}{SESSION_MARK}"
         return None
@@ -274,9 +276,9 @@ async def _wait_for_a_person(
         for pending in await store.approvals(question.asked_at)
         if pending.principal == question.principal and not pending.approved_by
     ]
-    known = [each for each in open_ones if all(getattr(each, field) == getattr(question, field) for field in same)]
-    what = enclose(f"{question.server}.{question.tool}")
-    refused = f"{what} was not called: {decision.words} requires a person's approval.{why}"
+    known = [one for one in open_ones if all(getattr(one, field) == getattr(question, field) for field in same)]
+    name = enclose(f"{question.server}.{question.tool}")
+    refused = f"{name} was not called: {decision.words} requires a person's approval.{why}"
     if not known and len(open_ones) >= MAX_WAITING:
         return Denied(refused, hint=f"{MAX_WAITING} calls wait for one already: ask the user to decide about them.")
     if not known:
@@ -287,7 +289,7 @@ async def _wait_for_a_person(
     return Denied(refused, hint=f"Ask {somebody} to approve {number} in Wicket. After that, {again}.")
 
 
-def _question(request: Request, call: Call, decision: Decision, why: str, who: Who) -> StoredApproval:
+def _question(request: Request, call: Call, decision: Decision, why: str, answerer: Who) -> StoredApproval:
     """What a person is asked: no text of the client or the server can be taken for a part of the question."""
     now = time.time()
     exact = show(escape(pretty(mask_strings(call.arguments))), _STORED)
@@ -295,7 +297,7 @@ def _question(request: Request, call: Call, decision: Decision, why: str, who: W
     asker = f"{quote_name(request.principal.name)}{client}"
     words = f"May {asker} call {quote_name(call.key)}?{why} ({decision.words} asks.)"
     identity = (request.principal.id, call.server, call.tool, call.digest, decision.version)
-    return StoredApproval(_new_id(), *identity, words, now, now + KEEP, arguments=exact, who=who)
+    return StoredApproval(_new_id(), *identity, words, now, now + KEEP, arguments=exact, who=answerer)
 
 
 def may_approve(question: StoredApproval, approver: Principal) -> bool:

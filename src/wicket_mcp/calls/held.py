@@ -93,8 +93,8 @@ async def _settle(catalogue: Catalogue, approver: Approver, change: Held, reques
     request.span.rule = f"{'added' if change.pinned is None else 'changed'}: hold"
     may_agree = caller.principal.may("admin") and can_ask(caller) and await agrees_by_form(approver, caller.principal)
     if may_agree and len(diff := change.diff()) <= _SHOWN:
-        what = f"{change.kind} {quote_name(change.key)}"
-        if await confirm(caller, f"Accept {what}? It is held: {change.words}.\n\n{diff}"):
+        name = f"{change.kind} {quote_name(change.key)}"
+        if await confirm(caller, f"Accept {name}? It is held: {change.words}.\n\n{diff}"):
             agreed = f"{caller.principal.name} by {caller.client_name}" if caller.client_name else caller.principal.name
             await catalogue.approve(change, agreed)
             request.span.rule += f", approved by {agreed}"
