@@ -271,15 +271,15 @@ async def _wait_for_a_person(
 ) -> Denied:
     """The refusal that names the open question, which is stored once however often the call is tried."""
     same = ("principal", "server", "tool", "arguments_digest", "policy")
-    open_ones = [
+    waiting = [
         pending
         for pending in await store.approvals(question.asked_at)
         if pending.principal == question.principal and not pending.approved_by
     ]
-    known = [one for one in open_ones if all(getattr(one, field) == getattr(question, field) for field in same)]
+    known = [asked for asked in waiting if all(getattr(asked, field) == getattr(question, field) for field in same)]
     name = enclose(f"{question.server}.{question.tool}")
     refused = f"{name} was not called: {decision.words} requires a person's approval.{why}"
-    if not known and len(open_ones) >= MAX_WAITING:
+    if not known and len(waiting) >= MAX_WAITING:
         return Denied(refused, hint=f"{MAX_WAITING} calls wait for one already: ask the user to decide about them.")
     if not known:
         await store.save_approval(question)
