@@ -276,7 +276,7 @@ async def _wait_for_a_person(
         for pending in await store.approvals(question.asked_at)
         if pending.principal == question.principal and not pending.approved_by
     ]
-    known = [asked for asked in waiting if all(getattr(asked, field) == getattr(question, field) for field in same)]
+    known = [entry for entry in waiting if all(getattr(entry, field) == getattr(question, field) for field in same)]
     name = enclose(f"{question.server}.{question.tool}")
     refused = f"{name} was not called: {decision.words} requires a person's approval.{why}"
     if not known and len(waiting) >= MAX_WAITING:
