@@ -109,6 +109,23 @@ def test_texts_are_folded_in_pieces_and_words_found_across_them() -> None:
     assert IBAN in decode(f"Look:\n{lines}\n")
 
 
+@pytest.mark.parametrize("before", range(32_768 - 90, 32_768 + 10, 7))
+@pytest.mark.parametrize("notation", ["hexadecimal", "hexadecimal pairs", "base64", "full width", "spaced letters"])
+def test_a_value_is_recognised_wherever_it_stands(notation: str, before: int) -> None:
+    """Long texts are read in pieces, and a value may stand where one ends."""
+    for prefix in (". " * (before // 2), "00" * (before // 2) if notation == "hexadecimal" else "."):
+        text = matching.read({"body": f"{prefix}{NOTATIONS[notation](IBAN)}"})
+        assert text.has(Candidate.of(fold(IBAN)))
+
+
+def test_a_value_in_the_middle_of_a_long_encoding_is_recognised() -> None:
+    for length in range(49_998, 50_002):
+        for encoded in (base64.b64encode, bytes.hex):
+            value = encoded(f"{'.' * length}{IBAN}{'.' * 50_000}".encode())
+            text = matching.read({"body": value if isinstance(value, str) else value.decode()})
+            assert text.has(Candidate.of(fold(IBAN)))
+
+
 HOSTILE = {
     "a lead": "_",
     "new lines": "\n",

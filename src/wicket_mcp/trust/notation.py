@@ -9,6 +9,7 @@ import re
 import unicodedata
 from base64 import urlsafe_b64decode
 from collections.abc import Iterator
+from itertools import chain
 
 from wicket_mcp.pauses import rest_between
 
@@ -19,6 +20,7 @@ INVISIBLE = (
 """Characters that cannot be seen, for a pattern."""
 MAX_TEXT = 1024**2  # characters of one text that are looked at
 _PIECE = 32_768  # characters that one call of a pattern looks at: no other thread runs meanwhile
+_LONGEST = 2048  # characters of a value as numbers: of one that stands where a piece ends
 _FEW = 64  # characters that are decomposed at once: sorting a run of accents takes quadratic time
 _UNSEEN = re.compile(f"[{INVISIBLE}]")
 _ACCENT = re.compile("[\u0300-\u036f]")
@@ -30,25 +32,11 @@ _PAIR = re.compile(r"[0-9A-Fa-f]{2}")
 _STANDARD = str.maketrans("+/", "-_")
 
 
-def unify(text: str) -> str:
-    """A text in one width and style, without what cannot be seen; at most `MAX_TEXT` characters."""
-    if text.isascii():
-        return text[:MAX_TEXT]
-    parts: list[str] = []
-    size = 0
-    for piece in rest_between(_pieces(text)):
-        visible = _UNSEEN.sub("", piece)
-        for start in range(0, len(visible), _FEW):
-            parts.append(unicodedata.normalize("NFKD", visible[start : start + _FEW]))
-            size += len(parts[-1])  # one sign may stand for many
-        if size > MAX_TEXT:
-            break
-    return "".join(parts)[:MAX_TEXT]
-
-
 def fold(text: str) -> str:
-    """A text that is unified, without accents and case too."""
-    return text[:MAX_TEXT].lower() if text.isascii() else _ACCENT.sub("", unify(text).casefold())
+    """A text in one width and style, without accents, case, and what cannot be seen; at most `MAX_TEXT` characters."""
+    if text.isascii():
+        return text[:MAX_TEXT].lower()
+    return "".join(_ACCENT.sub("", piece.casefold()) for piece in _unify(text))[:MAX_TEXT]
 
 
 def split(text: str) -> Iterator[str]:
@@ -72,20 +60,41 @@ def strip(text: str) -> str:
 
 def decode(text: str) -> str:
     """What stands in a text as base64 or hexadecimal, beside nonsense: a long word may be read as base64 too."""
-    return "".join(part for piece in rest_between(_pieces(unify(text))) for part in _decode_piece(piece))
+    visible = "".join(_unify(text))
+    return "".join(chain(_decode_base64(visible), _decode_numbers(visible)))
 
 
-def _decode_piece(text: str) -> Iterator[str]:
+def _decode_base64(text: str) -> Iterator[str]:
     end = 0
-    for run in _BASE64.finditer(text):
+    for run in rest_between(_BASE64.finditer(text)):
         yield "" if text[end : run.start()].strip("\r\n") == "" else " "  # the lines of one value follow each other
         end = run.end()
         digits = run[0].rstrip("=").translate(_STANDARD)
         digits = digits[:-1] if len(digits) % 4 == 1 else digits
         yield urlsafe_b64decode(digits + "=" * (-len(digits) % 4)).decode("utf-8", "ignore")
-    for numbers in _HEX.findall(text):
-        yield " "
-        yield bytes.fromhex("".join(_PAIR.findall(numbers))).decode("utf-8", "ignore")
+
+
+def _decode_numbers(text: str) -> Iterator[str]:
+    for start in rest_between(range(0, len(text), _PIECE)):
+        for run in _HEX.finditer(text[start : start + _PIECE + _LONGEST]):
+            # Where a piece begins inside a number, its digits may pair otherwise.
+            for digits in (run[0], run[0][1:]) if start and not run.start() else (run[0],):
+                yield " "
+                yield bytes.fromhex("".join(_PAIR.findall(digits))).decode("utf-8", "ignore")
+
+
+def _unify(text: str) -> Iterator[str]:
+    """A text in pieces, in one width and style, without what cannot be seen."""
+    left = MAX_TEXT
+    for piece in rest_between(_pieces(text[:MAX_TEXT])):
+        if not piece.isascii():
+            visible = _UNSEEN.sub("", piece)
+            few = (visible[start : start + _FEW] for start in range(0, len(visible), _FEW))
+            piece = "".join(unicodedata.normalize("NFKD", part) for part in few)  # one sign may stand for many
+        yield piece
+        left -= len(piece)
+        if left <= 0:
+            return
 
 
 def _pieces(text: str) -> Iterator[str]:
