@@ -16,10 +16,12 @@ from typing import Any
 import msgspec
 
 from wicket_mcp import codec
+from wicket_mcp.budget import MAX_ADDRESS
 from wicket_mcp.model import JsonObject, as_list, as_object, as_text
 from wicket_mcp.pauses import rest_between
+from wicket_mcp.trust import notation
 from wicket_mcp.trust.effects import VERBS, effect_of
-from wicket_mcp.trust.notation import MAX_TEXT, decode, fold, strip
+from wicket_mcp.trust.notation import MAX_TEXT, cut, decode, fold, strip
 from wicket_mcp.trust.sources import OTHERS_WRITE
 
 SHORTEST = 8  # characters of an argument that can be matched
@@ -259,8 +261,9 @@ def candidates_of(name: str, argument: Any) -> Iterator[Candidate]:
 def _copies(leaf: str) -> Iterator[str]:
     if SHORTEST <= len(leaf) <= LONGEST:
         yield leaf
-    yield from (token for token in _TOKEN.findall(leaf) if len(token) >= SHORTEST)
-    if not _URL.match(leaf):
+    tokens = (token for piece in cut(leaf, notation.LONGEST) for token in _TOKEN.findall(piece))
+    yield from (token for token in tokens if len(token) >= SHORTEST)
+    if not _is_url(leaf):
         return
     address = (leaf.partition("://")[2] or leaf).strip("/")
     host, _, path = address.partition("/")
@@ -272,7 +275,11 @@ def _copies(leaf: str) -> Iterator[str]:
 
 def is_address(argument: Any) -> bool:
     """Whether an argument is an address on the network, or has one: fetching it sends something to its host."""
-    return any(_URL.match(leaf) for _, leaf in _leaves(argument))
+    return any(_is_url(leaf) for _, leaf in _leaves(argument))
+
+
+def _is_url(leaf: str) -> bool:
+    return _URL.match(leaf[:MAX_ADDRESS]) is not None
 
 
 def _is_named(field: str, value: str, prose: str) -> bool:

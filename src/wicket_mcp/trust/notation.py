@@ -20,7 +20,7 @@ INVISIBLE = (
 """Characters that cannot be seen, for a pattern."""
 MAX_TEXT = 1024**2  # characters of one text that are looked at
 _PIECE = 32_768  # characters that one call of a pattern looks at: no other thread runs meanwhile
-_LONGEST = 2048  # characters of a value as numbers: of one that stands where a piece ends
+LONGEST = 2048  # characters of a value, in any notation, that stands where a piece ends
 _FEW = 64  # characters that are decomposed at once: sorting a run of accents takes quadratic time
 _UNSEEN = re.compile(f"[{INVISIBLE}]")
 _ACCENT = re.compile("[\u0300-\u036f]")
@@ -39,9 +39,15 @@ def fold(text: str) -> str:
     return "".join(_ACCENT.sub("", piece.casefold()) for piece in _unify(text))[:MAX_TEXT]
 
 
+def cut(text: str, overlap: int = 0) -> Iterator[str]:
+    """A text in pieces, each with the beginning of the next: no other thread runs while a pattern looks at one."""
+    for start in rest_between(range(0, len(text), _PIECE)):
+        yield text[start : start + _PIECE + overlap]
+
+
 def split(text: str) -> Iterator[str]:
     """The words of a folded text: runs of letters and digits."""
-    for piece in rest_between(_pieces(text)):
+    for piece in cut(text):
         yield from _WORD.findall(piece)
 
 
@@ -75,10 +81,10 @@ def _decode_base64(text: str) -> Iterator[str]:
 
 
 def _decode_numbers(text: str) -> Iterator[str]:
-    for start in rest_between(range(0, len(text), _PIECE)):
-        for run in _HEX.finditer(text[start : start + _PIECE + _LONGEST]):
+    for number, piece in enumerate(cut(text, LONGEST)):
+        for run in _HEX.finditer(piece):
             # Where a piece begins inside a number, its digits may pair otherwise.
-            for digits in (run[0], run[0][1:]) if start and not run.start() else (run[0],):
+            for digits in (run[0], run[0][1:]) if number and not run.start() else (run[0],):
                 yield " "
                 yield bytes.fromhex("".join(_PAIR.findall(digits))).decode("utf-8", "ignore")
 
@@ -86,7 +92,7 @@ def _decode_numbers(text: str) -> Iterator[str]:
 def _unify(text: str) -> Iterator[str]:
     """A text in pieces, in one width and style, without what cannot be seen."""
     left = MAX_TEXT
-    for piece in rest_between(_pieces(text[:MAX_TEXT])):
+    for piece in cut(text[:MAX_TEXT]):
         if not piece.isascii():
             visible = _UNSEEN.sub("", piece)
             few = (visible[start : start + _FEW] for start in range(0, len(visible), _FEW))
@@ -95,7 +101,3 @@ def _unify(text: str) -> Iterator[str]:
         left -= len(piece)
         if left <= 0:
             return
-
-
-def _pieces(text: str) -> Iterator[str]:
-    return (text[start : start + _PIECE] for start in range(0, len(text), _PIECE))
