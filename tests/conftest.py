@@ -30,13 +30,18 @@ os.environ.pop("PYTHONUNBUFFERED", None)
 # Failures inside the cells of the matrix are told in full, whoever imports them first.
 pytest.register_assert_rewrite("tests.eras.cells", "tests.eras.cells_everything")
 
-# How long an example takes depends on what else the machine does, and is no property of ours.
-settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# How long an example takes depends on what else the machine does, and is no property of ours. What every commit must
+# pass tries the same examples each time; who works on a test gets new ones.
+settings.register_profile(
+    "unhurried", deadline=None, derandomize="CI" in os.environ, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("unhurried")
 
 ROOT = Path(__file__).parent.parent
 PEERS = Path(__file__).parent / "peers"
 CATALOG = Path(__file__).parent / "data" / "catalog"
+QUICK = tuple(Path(__file__).parent / name for name in ("unit", "catalog", "config"))
+"""Folders of which every test looks at one module of ours, without a process or a network: the lane `-m unit`."""
 NODE_SERVERS = ROOT / ".node" / "node_modules" / ".bin"
 
 Server: TypeAlias = dict[str, Any]
@@ -58,6 +63,23 @@ def published(command: str, *args: str, **options: Any) -> Server:
     beside = Path(sys.executable).parent / command
     found = beside if beside.exists() else NODE_SERVERS / command
     return {"command": str(found), "args": list(args), "connect_timeout": 30, **options}
+
+
+def is_quick(path: Path) -> bool:
+    return any(folder in path.parents for folder in QUICK)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """`-m unit` reads only the files that have such tests: reading all of them takes longer than running these."""
+    if config.getoption("markexpr") != "unit" or collection_path.suffix != ".py" or is_quick(collection_path):
+        return None
+    return b"mark.unit" not in collection_path.read_bytes() or None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if is_quick(item.path):
+            item.add_marker("unit")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
