@@ -22,12 +22,22 @@ def check(config: Config) -> None:
             hint="Give the https address that clients use, or an audience for each issuer.",
         )
     known: set[str] = set()
+    prefixes: dict[str, str] = {}
     for number, issuer in enumerate(http.issuers):
         key = f"http.issuers[{number}]"
         _check_issuer(issuer, key)
         if issuer.issuer in known:
             raise ConfigError(f"'{issuer.issuer}' is there twice", key=f"{key}.issuer", hint="Leave one out.")
         known.add(issuer.issuer)
+        if (
+            issuer.introspection is not None
+            and prefixes.setdefault(issuer.token_prefix, issuer.issuer) != issuer.issuer
+        ):
+            raise ConfigError(
+                f"must differ from that of '{prefixes[issuer.token_prefix]}': no issuer may see another's tokens",
+                key=f"{key}.token_prefix",
+                hint="Say how the tokens of each begin that are not JWTs.",
+            )
         expand(issuer.client_secret, f"{key}.client_secret", config.base_dir)
 
 

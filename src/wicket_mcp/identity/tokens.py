@@ -1,8 +1,9 @@
 """Access tokens of identity providers: the principal of a token, or why it is invalid. Wicket as a resource server.
 
 A validated token is recognised by its digest for up to an hour, so that a call needs no signature check. JWTs are
-checked with the issuer's keys (`jwks.py`) and rules (`claims.py`); for other tokens the issuer is asked, if it supports
-that (RFC 7662). The token itself is neither stored nor passed on. Only the guard calls this; nothing else sees a token.
+checked with the issuer's keys (`jwks.py`) and rules (`claims.py`). About another token one issuer is asked (RFC 7662),
+the one whose tokens begin like it. The token itself is neither stored nor passed on. Only the guard calls this; nothing
+else sees a token.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ from wicket_mcp.codec import decode
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.config.model.sign_in import IssuerConfig
 from wicket_mcp.config.read.secrets import expand
-from wicket_mcp.errors import ConfigError, Unavailable
+from wicket_mcp.errors import ConfigError
 from wicket_mcp.identity.claims import (
     LEEWAY,
     InvalidToken,
@@ -43,6 +44,7 @@ ASK_AGAIN = 60.0
 CHECK_AGAIN = 3600.0
 """The same for a JWT: one whose key the issuer has withdrawn ends within this time and the age of the keys."""
 REFUSED_FOR = 10.0
+_ACCESS_KINDS = ("bearer", "access", "access_token", "at+jwt", "urn:ietf:params:oauth:token-type:access_token")
 ASKING = 8
 """Concurrent introspection requests."""
 
@@ -129,9 +131,9 @@ class Tokens:
             if "typ" in header or not issuer.config.introspection:
                 known = await issuer.verify(token, header, now)
             else:  # it may be an ID token or anything else that the issuer has signed: only the issuer knows
-                known = await self._introspect(token, digest, now, [issuer])
+                known = await self._introspect(token, digest, now, issuer)
         else:
-            known = await self._introspect(token, digest, now, self._issuers.values())
+            known = await self._introspect(token, digest, now, self._find_asked(token))
         _keep(self._known, digest, known, MAX_KNOWN)
         self._note(known.principal)
         return known
@@ -144,23 +146,21 @@ class Tokens:
             about = f"{principal.label} ({principal.subject}) of {principal.issuer}".strip()
             self._on_act(principal.id, "sign-in", about)
 
-    async def _introspect(self, token: str, digest: bytes, now: float, issuers: Iterable["Issuer"]) -> Known:
-        if now < self._refused.get(digest, 0.0):
-            raise InvalidToken("it is not active")
-        unavailable: Unavailable | None = None
-        for issuer in issuers:
-            if issuer.config.introspection:
-                try:
-                    async with self._asking:
-                        known = await issuer.introspect(token, now)
-                except Unavailable as problem:  # another issuer may know the token
-                    unavailable = problem
-                    continue
-                if known is not None:
-                    return known
-        if unavailable is not None:
-            raise unavailable
-        _keep(self._refused, digest, now + REFUSED_FOR, MAX_REFUSED)
+    def _find_asked(self, token: str) -> "Issuer":
+        """The issuer that is asked about an opaque token: no other one must see it. Raises InvalidToken."""
+        issuers = [issuer for issuer in self._issuers.values() if issuer.config.introspection]
+        candidates = [issuer for issuer in issuers if token.startswith(issuer.config.token_prefix)]
+        if not candidates:
+            raise InvalidToken("no issuer can be asked about it")
+        return max(candidates, key=lambda issuer: len(issuer.config.token_prefix))
+
+    async def _introspect(self, token: str, digest: bytes, now: float, issuer: "Issuer") -> Known:
+        if now >= self._refused.get(digest, 0.0):
+            async with self._asking:
+                known = await issuer.introspect(token, now)
+            if known is not None:
+                return known
+            _keep(self._refused, digest, now + REFUSED_FOR, MAX_REFUSED)
         raise InvalidToken("it is not active")
 
 
@@ -224,6 +224,8 @@ class Issuer:
         claims = await self._documents.post(endpoint, fields, headers)
         if claims.get("active") is not True:
             return None
+        if any(not _may_be_access(claims.get(name)) for name in ("token_type", "token_use", "typ")):
+            raise InvalidToken("it is not an access token")
         if claims.get("iss", self.config.issuer) != self.config.issuer:
             raise InvalidToken("its issuer is not accepted here")
         end = check_times(claims, now) + LEEWAY if "exp" in claims else now + ASK_AGAIN
@@ -234,6 +236,11 @@ class Issuer:
         if self._audience and meant.isdisjoint(self._audience):
             raise InvalidToken("it was issued for another service")
         return Known(principal_of(claims, self.config), meant, bool(self._audience), until)
+
+
+def _may_be_access(kind: object) -> bool:
+    """Whether an issuer that says this of a token may mean an access token; many say nothing."""
+    return kind is None or (isinstance(kind, str) and kind.lower() in _ACCESS_KINDS)
 
 
 def _verify(token: str, keys: Iterable[Any], algorithm: str) -> JsonObject:

@@ -46,6 +46,13 @@ class IssuerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     introspection: Annotated[
         str | None, Meta(description="Where to ask about tokens that are not JWTs (RFC 7662).")
     ] = None
+    token_prefix: Annotated[
+        str,
+        Meta(
+            description="How its tokens that are not JWTs begin; needed where several issuers have `introspection`:"
+            " each is asked about its own tokens only."
+        ),
+    ] = ""
     client_id: Annotated[
         str,
         Meta(
