@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from wicket_mcp.model import JsonObject, Tool
 from wicket_mcp.schema.signature import SIGNATURE_BUDGET, describe, signature, summarize
+from wicket_mcp.schema.typetext import Style, Types
 
 
 def tool(schema: Any, **fields: Any) -> Tool:
@@ -344,6 +345,33 @@ class TestHostileSchemas:
         shown = signature(tool({"required": names}))
         assert shown.startswith("s.t(p0, p1, ")
         assert len(shown) < 1000
+
+
+@pytest.mark.parametrize(
+    ("schema", "fields", "plain", "typescript"),
+    [
+        ({"type": "integer"}, 9, "integer", "number"),
+        ({"type": "string"}, 9, "string", "string"),
+        ({"type": "boolean"}, 9, "boolean", "boolean"),
+        (
+            {"properties": {"a": {"type": "integer"}, "b": {"type": "string"}}},
+            1,
+            "{a?: integer, …}",
+            "{ a?: number; [key: string]: any }",
+        ),
+        (
+            {"properties": {"a": {"type": "integer"}, "b": {"type": "string"}}},
+            2,
+            "{a?: integer, b?: string}",
+            "{ a?: number; b?: string }",
+        ),
+    ],
+)
+def test_the_same_schema_in_our_words_and_in_typescript(
+    schema: JsonObject, fields: int, plain: str, typescript: str
+) -> None:
+    assert Types(schema, Style(fields=fields)).text(schema) == plain
+    assert Types(schema, Style(fields=fields, typescript=True)).text(schema) == typescript
 
 
 def test_fields_of_the_output_are_followed_by_dots_only_where_some_are_left_out() -> None:

@@ -2,10 +2,11 @@
 
 import asyncio
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.conftest import OpenGateway, replay
+from tests.conftest import PEERS, OpenGateway, replay
 
 from wicket_mcp.model import LOCAL, Principal
 from wicket_mcp.search.usage import Usage
@@ -43,6 +44,16 @@ async def test_a_server_whose_secret_has_gone_is_withheld_with_the_reason(
         answer = await gateway.verbs.search("show the commit log")
     assert answer.hits == ()
     assert answer.withheld[0].reason == f"its server needs {secret} to be set"
+
+
+async def test_a_key_that_each_user_gives_is_not_missed_in_the_environment(open_gateway: OpenGateway) -> None:
+    command = {"command": sys.executable, "args": [str(PEERS / "key_server.py")], "cwd": str(Path.cwd())}
+    ann = Principal("ann", LOCAL.scopes)
+    async with open_gateway({"x": {**command, "required_keys": ["KEY"], "credentials": "user"}}) as gateway:
+        await gateway.accounts.give(gateway.catalogue.server("x"), ann, {"KEY": "canary"})
+        answer = await gateway.verbs.search("whose key is it", principal=ann)
+    assert [hit.tool.key for hit in answer.hits] == ["x.whose"]
+    assert answer.withheld == ()
 
 
 class Reads:
