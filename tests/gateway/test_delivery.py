@@ -9,6 +9,8 @@ import pytest
 from tests.conftest import PEERS, OpenGateway, peer
 from tests.dialects.seeds import Speaker, seed_server
 from wicket_mcp.errors import RateLimited, UnknownName
+from wicket_mcp.model import Silent
+from wicket_mcp.request import tool_call
 
 
 async def test_answers_are_given_again_where_the_configuration_says_so(open_gateway: OpenGateway) -> None:
@@ -53,6 +55,45 @@ async def test_another_server_stands_in_for_one_that_could_not_be_asked(open_gat
         second = await agent.call("call_tool", name="main.pid")
         assert second["content"][0]["text"] != first["content"][0]["text"]
         assert second["_meta"]["wicket/fallback"] == {"asked": "main.pid", "answered": "spare.pid"}
+
+
+@pytest.mark.parametrize("scopes", [("discover", "invoke"), ("invoke",)])
+async def test_nothing_stands_in_that_the_caller_may_not_use(
+    open_gateway: OpenGateway, scopes: tuple[str, ...]
+) -> None:
+    """W15, B2: a caller who makes a server overloaded gets no answer of one that its profile hides."""
+    servers = {
+        "main": peer("Echo", calls_per_minute=1, fallback=["hidden", "partly", "shown"]),
+        "hidden": peer("Echo"),
+        "partly": peer("Echo"),
+        "shown": peer("Echo"),
+    }
+    tools = ["main.*", "partly.echo", "shown.*"]
+    profiles = {
+        "narrow": {"servers": ["main"], "keys": ["k1"]},
+        "some": {
+            "servers": ["main", "partly", "shown"],
+            "tools": tools,
+            "names": {"shown.pid": "number"},
+            "keys": ["k2"],
+        },
+    }
+    async with open_gateway(servers, profiles=profiles) as gateway:
+        keys = gateway.registry.keys
+        agents: list[Silent] = []
+        for name in ("k1", "k2"):
+            principal = await keys.principal((await keys.create(name, scopes))[0])
+            assert principal is not None
+            agents.append(Silent(gateway.place(principal)))
+        await gateway.call("main.pid")
+        with pytest.raises(RateLimited):
+            await gateway.verbs.call(tool_call("main.pid", {}, agents[0]))
+        answer = (await gateway.verbs.call(tool_call("main.pid", {}, agents[1]))).body
+        assert answer["_meta"]["wicket/fallback"]["asked"] == "main.pid"
+        assert answer["content"] == (await gateway.call("shown.pid"))["content"]
+        assert (await gateway.store.recent_calls(agents[1].principal, 1))[0].tool == "pid"
+        for server in ("hidden", "partly"):
+            assert (await gateway.call(f"{server}.calls"))["structuredContent"]["calls"] == 1, "only this one"
 
 
 async def test_a_call_that_was_sent_has_no_stand_in(open_gateway: OpenGateway) -> None:

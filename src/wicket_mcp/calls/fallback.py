@@ -1,4 +1,6 @@
-"""Other servers replace one that could not be reached at all. A call that was sent is never sent again."""
+"""Other servers that the caller may use replace one that could not be reached at all. A call that was sent is never
+sent again.
+"""
 
 from collections.abc import Callable
 
@@ -7,7 +9,7 @@ from msgspec.structs import replace
 from wicket_mcp.catalog.catalogue import Catalogue
 from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.errors import CallerError, Overloaded, Unavailable
-from wicket_mcp.model import Tool, as_object
+from wicket_mcp.model import Principal, Tool, as_object
 from wicket_mcp.request import Handler, Layer, Request, Result
 
 META_FALLBACK = "wicket/fallback"
@@ -23,9 +25,9 @@ def fallback(catalogue: Catalogue, config: ServerConfig, direct: Callable[[str],
             except (Unavailable, Overloaded) as problem:
                 if request.resume or request.tool is None:  # an earlier round of this call was already sent
                     raise
-                for tool in await _alternatives(catalogue, config, request.tool):
+                for tool in await _alternatives(catalogue, config, request.tool, request.principal):
                     other = replace(request, server=tool.server, tool=tool)
-                    request.span.server, request.span.name = tool.server, tool.name
+                    request.span.server, request.span.name = tool.server, tool.own_name or tool.name
                     try:
                         result = await direct(tool.server)(other)
                     except (Unavailable, Overloaded, CallerError):
@@ -39,10 +41,11 @@ def fallback(catalogue: Catalogue, config: ServerConfig, direct: Callable[[str],
     return layer
 
 
-async def _alternatives(catalogue: Catalogue, config: ServerConfig, tool: Tool) -> list[Tool]:
-    offered = (await catalogue.complete(config.fallback)).by_server
-    own_name = tool.own_name or tool.name
-    return [other for name in config.fallback for other in offered.get(name, ()) if other.name == own_name]
+async def _alternatives(catalogue: Catalogue, config: ServerConfig, tool: Tool, principal: Principal) -> list[Tool]:
+    """The same tool of other servers, as far as the caller may use them."""
+    view = (await catalogue.complete(config.fallback, principal)).view(principal)
+    found = [view.find_own(server, tool.own_name or tool.name) for server in config.fallback]
+    return [other for other in found if other is not None]
 
 
 def _mark(result: Result, requested: Tool) -> Result:

@@ -200,6 +200,11 @@ class View:
         """The tool with exactly this server and name."""
         return next((tool for tool in self.by_server.get(server, ()) if tool.name == name), None)
 
+    def find_own(self, server: str, name: str) -> Tool | None:
+        """The tool that a server itself calls `name`."""
+        offered = self.by_server.get(server, ())
+        return next((tool for tool in offered if (tool.own_name or tool.name) == name), None)
+
     def server(self, name: str) -> ServerConfig:
         """The configuration of the server that `name` means, ignoring case. Raises UnknownName with similar names."""
         servers = self.servers
@@ -277,6 +282,9 @@ class Unlisted(View):
 
     def find(self, server: str, name: str) -> Tool | None:
         return self._whole.find(server, name)
+
+    def find_own(self, server: str, name: str) -> Tool | None:
+        return self._whole.find_own(server, name)
 
     def server(self, name: str) -> ServerConfig:
         if (config := find_server(self._whole.servers, name)) is not None:
