@@ -20,7 +20,7 @@ import msgspec
 from wicket_mcp.codec import LARGE, TooDeep, cut_depths, decode
 from wicket_mcp.errors import Internal, ProtocolViolation, Refused, WicketError, to_rpc
 from wicket_mcp.large_json import decode_off_loop
-from wicket_mcp.model import JsonObject, as_list, as_object
+from wicket_mcp.model import JsonObject, Principal, as_list, as_object
 from wicket_mcp.tasks import Tasks
 
 log = logging.getLogger(__name__)
@@ -50,6 +50,8 @@ class Callbacks(msgspec.Struct, frozen=True):
 
     notification: OnNotification | None = None
     request: OnRequest | None = None
+    principal: Principal | None = None
+    """Who makes the request, if somebody between us and the server must know (`upstream/owner.py`)."""
 
 
 NO_CALLBACKS = Callbacks()

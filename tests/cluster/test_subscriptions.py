@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,9 @@ from typing import Any
 import aiohttp
 
 from tests.cluster.house import Replica, replicas
+from tests.cluster.keys import make_key
+from tests.cluster.test_ownership import last, owner_of
+from tests.conftest import PEERS
 from tests.gateway.serving import ACCEPT, META, TOKEN, Raw
 from tests.gateway.test_announcements import LISTENER, MODERN, ROUTE, SAID, TICK, poke
 from tests.gateway.test_extensions import extended
@@ -84,3 +88,35 @@ async def test_what_a_server_announces_by_an_unknown_extension_reaches_the_clien
             for stream in heard:
                 told = (await hear(stream, TICK))["params"]
                 assert told == {**SAID, "_meta": {**SAID["_meta"], LISTENER: 1}}
+
+
+async def test_a_subscription_at_a_users_own_process_hears_of_changes_through_every_replica(
+    postgres: Postgres, tmp_path: Path
+) -> None:
+    """B9: the replica that does not run the process subscribes in the name of its user."""
+    command = {"command": sys.executable, "args": [str(PEERS / "watched_command.py")], "placement": "user"}
+    async with (
+        replicas(tmp_path, postgres.database(), {"x": command}, count=2) as house,
+        aiohttp.ClientSession() as http,
+        asyncio.timeout(60),
+    ):
+        ann = {**HEADERS, "Authorization": f"Bearer {await asyncio.to_thread(make_key, tmp_path, 'ann')}"}
+
+        async def call(replica: Replica, tool: str, **arguments: str) -> str:
+            params = {"name": "call_tool", "arguments": {"name": f"x.{tool}", "arguments": arguments}}
+            _, body = await Raw(http, f"{replica.address}/mcp").modern("tools/call", params, **ann)
+            return last(body)["result"]["content"][0]["text"]
+
+        owner = owner_of(house, int(await call(house.replicas[0], "pid")))
+        [other] = [replica for replica in house.replicas if replica is not owner]
+        _, body = await Raw(http, f"{other.address}/mcp/flat").modern("resources/list", {}, **ann)
+        [uri] = [found["uri"] for found in body["result"]["resources"] if "watched" in found["uri"]]
+        params = {"notifications": {"resourceSubscriptions": [uri]}, "_meta": META}
+        message = {"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params}
+        headers = {**ann, "Mcp-Method": "subscriptions/listen"}
+        async with http.post(f"{other.address}/mcp/flat", json=message, headers=headers) as answer:
+            await hear(answer, "notifications/subscriptions/acknowledged")
+            for replica in (other, owner):
+                await call(replica, "echo", message="changed")
+                heard = await hear(answer, "notifications/resources/updated")
+                assert heard["params"]["uri"] == uri

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from wicket_mcp import __version__
 from wicket_mcp.errors import UpstreamError
-from wicket_mcp.model import META_CAPABILITIES, META_CLIENT_INFO, META_VERSION, MODERN_VERSION, JsonObject
+from wicket_mcp.model import META_CAPABILITIES, META_CLIENT_INFO, META_VERSION, MODERN_VERSION, JsonObject, Principal
 from wicket_mcp.rpc import NO_CALLBACKS, Callbacks
 
 CLIENT_INFO: JsonObject = {"name": "wicket", "version": __version__}
@@ -115,7 +115,9 @@ class Connection(Protocol):
         """
         ...
 
-    async def notify(self, method: str, params: JsonObject | None = None) -> None: ...
+    async def notify(
+        self, method: str, params: JsonObject | None = None, principal: Principal | None = None
+    ) -> None: ...
 
     async def listen(self, resources: Sequence[str] = ()) -> None:
         """Receive unsolicited notifications from now on and, in the modern era, changes to these resources.

@@ -14,6 +14,7 @@ from wicket_mcp.config.model.config import ResolvedServer, ServerConfig
 from wicket_mcp.config.read.secrets import fill_in
 from wicket_mcp.errors import Moved, NotSent, Unavailable
 from wicket_mcp.model import JsonObject, Principal
+from wicket_mcp.request import GATEWAY
 from wicket_mcp.tasks import Tasks, run_uninterrupted
 from wicket_mcp.telemetry.known import KNOWN
 from wicket_mcp.upstream.connection import Connection, Host
@@ -142,11 +143,12 @@ class Connector:
                 if child is not None:
                     child.abandon(f"Server '{name}' has another owner now.")
 
+        sender = principal if server.config.is_per_user else GATEWAY
         most, until = self._max_message, asyncio.get_running_loop().time() + OWNER_WAIT
         while not (claim := await ownership.claim(key, on_lost)).ours:
             try:
                 link = await OwnerLink.open(
-                    name, claim, host, principal=principal, max_message=most, vouch=vouch, doubt=ownership.doubt
+                    name, claim, host, principal=sender, max_message=most, vouch=vouch, doubt=ownership.doubt
                 )
                 return await self._greet(link, name)
             except (NotSent, OwnerLost) as problem:  # it is stopping or dead: soon there is another one, or it is us

@@ -201,7 +201,7 @@ class Extending:
 
 def extend_deadline(callbacks: Callbacks, deadline: Deadline, allowance: float, end: float) -> Callbacks:
     extending = Extending(callbacks, deadline, allowance, end)
-    return Callbacks(extending.notify, extending.ask)
+    return Callbacks(extending.notify, extending.ask, callbacks.principal)
 
 
 class Pause:

@@ -22,6 +22,7 @@ from wicket_mcp.model import (
     META_SERVER_INFO,
     MODERN_VERSION,
     JsonObject,
+    Principal,
     as_list,
     as_object,
     as_text,
@@ -108,13 +109,19 @@ class Session(msgspec.Struct):
                 params = _tell_extensions(params, capabilities)
         return self.connection.request(method, params, callbacks, headers)
 
-    async def notify(self, method: str, params: JsonObject, capabilities: JsonObject | None = None) -> None:
+    async def notify(
+        self,
+        method: str,
+        params: JsonObject,
+        capabilities: JsonObject | None = None,
+        principal: Principal | None = None,
+    ) -> None:
         """Send a notification on behalf of a client with these capabilities."""
         if self.greeting.modern:
             params = {**params, "_meta": {**params.get("_meta", {}), **envelope(capabilities)}}
         elif capabilities:
             params = _tell_extensions(params, capabilities)
-        await self.connection.notify(method, params)
+        await self.connection.notify(method, params, principal)
 
 
 def _tell_extensions(params: JsonObject, capabilities: JsonObject) -> JsonObject:

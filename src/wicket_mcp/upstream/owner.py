@@ -11,7 +11,6 @@ import asyncio
 import itertools
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextvars import ContextVar
 from functools import partial
 from typing import NamedTuple, cast
 from urllib.parse import quote, urlsplit
@@ -32,7 +31,6 @@ from wicket_mcp.errors import (
 from wicket_mcp.framing import LineFramer, LineTooLong
 from wicket_mcp.large_json import decode_off_loop
 from wicket_mcp.model import JsonObject, Principal, as_object, as_text
-from wicket_mcp.request import GATEWAY
 from wicket_mcp.rpc import CONNECTION_WIDE, NO_CALLBACKS, Callbacks, note_sent, read_result
 from wicket_mcp.tasks import Tasks
 from wicket_mcp.upstream.announcements import is_addressed
@@ -53,9 +51,6 @@ ENVELOPE = 1024 * 1024
 """The most bytes that the envelope adds to the largest message."""
 _MAY_HAVE_ACTED = "It may have acted: check before you try again."
 _HEARD_UNASKED = CONNECTION_WIDE | {"notifications/message"}
-
-ASKING: ContextVar[Principal] = ContextVar("asking", default=GATEWAY)
-"""The principal of the request that is being sent; set by the pool."""
 
 
 class Vouch(NamedTuple):
@@ -85,13 +80,24 @@ class OwnerLink(Versioned, asyncio.Protocol):
 
     strays = 0  # the owner counts what its server says
 
-    def __init__(self, server: str, claim: Claim, host: Host, max_message: int, vouch: Vouch, doubt: Doubt) -> None:
+    def __init__(
+        self,
+        server: str,
+        claim: Claim,
+        host: Host,
+        principal: Principal,
+        max_message: int,
+        vouch: Vouch,
+        doubt: Doubt,
+    ) -> None:
         self._doubt = partial(doubt, claim)
         self._silence = Silence(lambda: bool(self._waiting), self._doubt, self._give_up)
         self._server = server
         self._claim = claim
         self._host = host
         self._max_message = max_message
+        self._principal = principal
+        """Who sends what belongs to no request of a client: the one whose process it is, or the gateway."""
         self._vouch = vouch
         self._framer = LineFramer(max_message + ENVELOPE)
         self._head = b""
@@ -125,7 +131,7 @@ class OwnerLink(Versioned, asyncio.Protocol):
         doubt: Doubt,
     ) -> "OwnerLink":
         """Raises Moved if the owner cannot be reached or no longer owns the server."""
-        link = cls(server, claim, host, max_message, vouch, doubt)
+        link = cls(server, claim, host, principal, max_message, vouch, doubt)
         path = f"{PATH}{quote(server)}"
         words = {
             "Host": "localhost",
@@ -174,7 +180,8 @@ class OwnerLink(Versioned, asyncio.Protocol):
             raise self._not_sent(self._ended)
         number = next(self._numbers)
         note_sent(method, number)
-        data = self._pack({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+        message: JsonObject = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+        data = self._pack(message, callbacks.principal)
         answer = asyncio.get_running_loop().create_future()
         self._waiting[number] = _Waiting(answer, callbacks)
         self._silence.watch()
@@ -191,10 +198,10 @@ class OwnerLink(Versioned, asyncio.Protocol):
             if self._ended and not self._waiting:
                 self._hang_up()
 
-    async def notify(self, method: str, params: JsonObject | None = None) -> None:
+    async def notify(self, method: str, params: JsonObject | None = None, principal: Principal | None = None) -> None:
         if self._ended:
             raise self._not_sent(self._ended)
-        self._write(self._pack({"jsonrpc": "2.0", "method": method, "params": params or {}}))
+        self._write(self._pack({"jsonrpc": "2.0", "method": method, "params": params or {}}, principal))
 
     async def listen(self, resources: Sequence[str] = ()) -> None:
         await self._subscription.listen(resources)
@@ -271,9 +278,10 @@ class OwnerLink(Versioned, asyncio.Protocol):
         elif method in _HEARD_UNASKED or is_addressed(params):
             self._host.notification(method, params)
 
-    def _pack(self, message: JsonObject) -> bytes:
+    def _pack(self, message: JsonObject, principal: Principal | None = None) -> bytes:
         """One line. Raises BadArguments for a message that the owner would not read."""
-        data = encode({**message, "epoch": self._claim.epoch, "as": self._vouch.principal(ASKING.get())})
+        vouched = self._vouch.principal(principal or self._principal)
+        data = encode({**message, "epoch": self._claim.epoch, "as": vouched})
         if len(data) > self._max_message:
             raise BadArguments(f"A message to server '{self._server}' may have {self._max_message} bytes at most.")
         return data + b"\n"

@@ -32,7 +32,7 @@ from wicket_mcp.upstream.http import HttpClient
 from wicket_mcp.upstream.key import Key, shared_key
 from wicket_mcp.upstream.lifecycle import State
 from wicket_mcp.upstream.load import Load, measure
-from wicket_mcp.upstream.owner import ASKING, Vouch
+from wicket_mcp.upstream.owner import Vouch
 from wicket_mcp.upstream.ownership import Ownership
 from wicket_mcp.upstream.supervisor import Opener, Upstream
 
@@ -193,7 +193,7 @@ class Pool:
     ) -> Awaitable[JsonObject]:
         """One request to `server` on behalf of `principal`, over the connection for the client session `session`."""
         if self._owners_elsewhere:
-            ASKING.set(principal)
+            callbacks = Callbacks(callbacks.notification, callbacks.request, principal)
         if capabilities is not None and self._withheld is not None and "roots" in capabilities:
             self._say_withheld(server, principal)
         return self._find(server, principal, session, capabilities).request(
@@ -210,7 +210,7 @@ class Pool:
         self, server: str, method: str, params: JsonObject, principal: Principal, session: str, able: JsonObject
     ) -> None:
         """Send a notification for `principal`, whose client has the capabilities `able`."""
-        await self._find(server, principal, session, able).notify(method, params, able, principal.id)
+        await self._find(server, principal, session, able).notify(method, params, able, principal)
 
     def distinguish(self, listings: Mapping[str, Listing]) -> None:
         """From now on, servers whose listings show that they use extensions know those of the client of a request."""

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Mapping
 
 from wicket_mcp.errors import UpstreamError
-from wicket_mcp.model import JsonObject
+from wicket_mcp.model import JsonObject, Principal
 from wicket_mcp.rpc import Callbacks, OnNotification, Rpc
 from wicket_mcp.tasks import Tasks
 from wicket_mcp.telemetry.known import KNOWN
@@ -68,7 +68,7 @@ class PostingConnection(Versioned, abc.ABC):
     def slowed(self) -> bool:
         return self._throttle.slowed
 
-    async def notify(self, method: str, params: JsonObject | None = None) -> None:
+    async def notify(self, method: str, params: JsonObject | None = None, principal: Principal | None = None) -> None:
         await self._rpc.notify(method, params)
 
     async def _send(

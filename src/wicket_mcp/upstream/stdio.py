@@ -24,7 +24,7 @@ from wicket_mcp.descriptors import restore_limit
 from wicket_mcp.errors import CannotStart, Crashed, NotSent, ProtocolViolation, Unavailable, UpstreamError
 from wicket_mcp.framing import CutLine, LineFramer, LineTooLong, read_by_pipefuls
 from wicket_mcp.large_json import encode_off_loop
-from wicket_mcp.model import JsonObject
+from wicket_mcp.model import JsonObject, Principal
 from wicket_mcp.rpc import NO_CALLBACKS, Callbacks, Rpc, decode_message, decode_small_message, read_id
 from wicket_mcp.tasks import Tasks
 from wicket_mcp.telemetry.redact import Redactor, url_secrets
@@ -160,7 +160,7 @@ class StdioConnection(Versioned, asyncio.SubprocessProtocol):
             await asyncio.wait_for(self._exited.wait(), EXIT_REASON_GRACE)
         raise self._not_sent(self._ended or self._crash())
 
-    async def notify(self, method: str, params: JsonObject | None = None) -> None:
+    async def notify(self, method: str, params: JsonObject | None = None, principal: Principal | None = None) -> None:
         await self._rpc.notify(method, params)
 
     async def listen(self, resources: Sequence[str] = ()) -> None:

@@ -234,7 +234,7 @@ class Upstream:
             if principal not in self._attribution.served:
                 self._attribution.serve(principal)
             with self._deadlines.set(started + min(allowance, self._max_call)) as deadline:
-                if callbacks is not NO_CALLBACKS:
+                if callbacks.notification is not None or callbacks.request is not None:
                     callbacks = extending = extend_deadline(callbacks, deadline, allowance, started + self._max_call)
                     self._attribution.begin(extending, principal)
                 answer = await self._send(deadline, method, params, callbacks, headers, capabilities)
@@ -285,11 +285,13 @@ class Upstream:
                     self._report(Answered(generation, self._loop.time()))
                 return answer
 
-    async def notify(self, method: str, params: JsonObject, capabilities: JsonObject | None, principal: str) -> None:
+    async def notify(
+        self, method: str, params: JsonObject, capabilities: JsonObject | None, principal: Principal
+    ) -> None:
         """Send a notification on behalf of `principal`."""
         session = self._life.session or await self._ready()
-        self._attribution.serve(principal)
-        await session.notify(method, params, capabilities)
+        self._attribution.serve(principal.id)
+        await session.notify(method, params, capabilities, principal)
         self._used_at = asyncio.get_running_loop().time()
 
     async def watch(self, uri: str) -> None:

@@ -65,7 +65,9 @@ class ScriptedConnection:
         self.received.put_nowait(asked)
         return await asked.reply if self.silent else {}
 
-    async def notify(self, method: str, params: JsonObject | None = None) -> None: ...
+    async def notify(
+        self, method: str, params: JsonObject | None = None, principal: Principal | None = None
+    ) -> None: ...
 
     async def listen(self, resources: Sequence[str] = ()) -> None:
         self.listening = [] if self.refuses.intersection(resources) else list(resources)
