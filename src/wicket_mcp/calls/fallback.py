@@ -44,8 +44,8 @@ def fallback(catalogue: Catalogue, config: ServerConfig, direct: Callable[[str],
 async def _alternatives(catalogue: Catalogue, config: ServerConfig, tool: Tool, principal: Principal) -> list[Tool]:
     """The same tool of other servers, as far as the caller may use them."""
     view = (await catalogue.complete(config.fallback, principal)).view(principal)
-    found = [view.find_own(server, tool.own_name or tool.name) for server in config.fallback]
-    return [other for other in found if other is not None]
+    others = [view.find_own(server, tool.own_name or tool.name) for server in config.fallback]
+    return [other for other in others if other is not None]
 
 
 def _mark(result: Result, requested: Tool) -> Result:
