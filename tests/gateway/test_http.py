@@ -168,11 +168,13 @@ async def test_f15_a_storm_reaches_a_client_at_most_twice_a_second(open_gateway:
             began = loop.time()
             await gateway.call("x.release")
             told, names = 0, list[str]()
-            while "x__v2000" not in names:
+            while told < 2 or "x__v2000" not in names:
+                if "x__v2000" in names:  # the storm was over before its first notice was read: another one
+                    await gateway.call("x.release")
                 assert (await next_event(stream))["method"] == "notifications/tools/list_changed"
                 told += 1
                 names = [tool["name"] for tool in (await client.modern("tools/list"))[1]["result"]["tools"]]
-            assert 1 < told <= (loop.time() - began) / 0.5 + 1
+            assert told <= (loop.time() - began) / 0.5 + 1
 
 
 @asynccontextmanager

@@ -162,9 +162,9 @@ async def test_progress_while_the_deadline_expires_does_not_raise() -> None:
 
     callbacks = Callbacks(notify, None)
     async with upstream_of(server) as upstream:
-        calling = asyncio.ensure_future(upstream.request("tools/call", CALL, callbacks=callbacks, timeout=0.01))
-        await turns()
-        asked = server.connections[0].received.get_nowait()
+        await upstream.start()  # the deadline is for the call, and not to be spent on connecting
+        calling = asyncio.ensure_future(upstream.request("tools/call", CALL, callbacks=callbacks, timeout=0.25))
+        asked = await server.connections[0].received.get()
         assert asked.callbacks.notification is not None
         # The turn in which the call is cancelled by its deadline is the one in which its reply is cancelled.
         asked.reply.add_done_callback(lambda _: late())
