@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tools.mutants.operators import mutate
+from tools.mutants.table import MODULES
 
 from tests.conftest import ROOT
 
@@ -68,6 +69,12 @@ def test_the_known_survivor_is_named_and_nothing_else_and_the_tree_stays_as_it_i
     assert re.search(r"^src/limits +3 +2 +10 +2 of \d+$", done.stdout, re.MULTILINE), "no test executes `leave`"
     assert sorted((tmp_path / "project").rglob("*")) == before
     assert (tmp_path / "project" / "src" / "limits.py").read_text() == LIMITS
+
+
+def test_the_table_names_modules_and_tests_that_are_there() -> None:
+    planned = {"party", "consent"}
+    assert [module.name for module in MODULES if not (ROOT / module.path).exists() and module.name not in planned] == []
+    assert [tests for module in MODULES for tests in module.tests if not (ROOT / tests).exists()] == []
 
 
 @pytest.mark.parametrize(

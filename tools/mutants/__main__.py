@@ -74,7 +74,9 @@ def trace(copy: Copy, modules: Iterable[Module], file: Path) -> Traced:
     if file.exists():
         return json.loads(file.read_text())
     sources = os.pathsep.join(module.path for module in modules)
-    folders = dict.fromkeys(folder for module in modules for folder in module.tests if (copy.root / folder).exists())
+    folders = dict.fromkeys(folder for module in modules for folder in module.tests)
+    if missing := [folder for folder in folders if not (copy.root / folder).exists()]:
+        raise SystemExit(f"There are no tests at {', '.join(missing)}.")
     variables = {"MUTANTS_SOURCES": sources, "MUTANTS_TRACED": str(file), "PYTHONPATH": str(REPOSITORY)}
     _, printed = copy.run("-p", "tools.mutants.tracing", *folders, limit=3600.0, variables=variables)
     print((printed.strip().splitlines() or ["the traced run took more than an hour"])[-1], flush=True)
