@@ -647,3 +647,15 @@ def test_a_wrong_value_in_one_entry_costs_that_entry_with_a_word(shell: Shell) -
     (word,) = [one["message"] for one in done.json if "is left out" in one["message"]]
     assert word.startswith("'bad' is left out: mcpServers.bad.args: expected a list")
     assert "time.get_current_time" in shell.run("tools").out
+
+
+def test_a_name_is_one_line_and_what_was_added_is_listed(shell: Shell) -> None:
+    """W28: a name with a line of its own wrote a line of ours, and the commands were not shown."""
+    forged = "a\nSomething is called 'b'\n[servers.x]\u202e"
+    server = {"command": "sh", "args": ["-c", "evil\n  good: ls"], "env": {"PATH": "/tmp", "TOKEN": "${GH_TOKEN}"}}
+    file = shell.write("theirs.json", encode({"mcpServers": {forged: server}}).decode())
+    done = shell.run("import", str(file))
+    assert done.code == 0, done.err
+    lines = [line.strip() for line in done.err.splitlines()]
+    assert not [line for line in lines if line.startswith(("Something", "[servers", "good"))]
+    assert any("sh -c evil good: ls (env PATH=/tmp, TOKEN=${GH_TOKEN})" in line for line in lines), done.err

@@ -264,7 +264,7 @@ async def test_a_configuration_that_is_not_trusted_is_named_to_every_client(mach
         machine.clients.append(client)
         await client.initialize()
         assert process.stderr is not None
-        while b"is not trusted. Read it, then run: wicket trust" not in await process.stderr.readline():
+        while b"is not trusted. Ask the user to read it" not in await process.stderr.readline():
             pass
 
 

@@ -73,7 +73,7 @@ def read(path: Path | None, *, serving: bool = False) -> "Config":
         return load(file, discovered=in_folder)
     own = fall_back(config)
     if own.untrusted:
-        raise ConfigError(own.untrusted)
+        raise ConfigError(own.untrusted, hint=f"To do so: wicket trust {file}")
     note(f"wicket: {own.notes[-1]}")
     return own
 

@@ -1,11 +1,13 @@
 """`wicket add --from-registry NAME`: a server of the registry, shown and asked about before it is added.
 
 A record is data of its publisher: its package runs through npx, uvx, pipx, docker or podman, whichever is here, at the
-version that the record names, its variables become references, and arguments of the launcher itself are left out. What
-it cannot say is told as a note.
+version that the record names, and arguments of the launcher itself are left out. A value of the record is only ever a
+literal. A variable of the user's environment is taken if the server needs one of that name, and the question names it;
+one that decides what runs is never set. What the record cannot say is told as a note.
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -18,10 +20,12 @@ import typer
 
 from wicket_mcp.cli.added import tell_added
 from wicket_mcp.cli.common import with_gateway
+from wicket_mcp.cli.outline import changes_what_runs
 from wicket_mcp.cli.output import say, say_json
 from wicket_mcp.cli.trust import keep_trust
 from wicket_mcp.errors import ConfigError
 from wicket_mcp.model import JsonObject, as_list, as_object, as_text
+from wicket_mcp.telemetry.log import enclose, one_line
 
 if TYPE_CHECKING:
     from wicket_mcp.config.model.server import ServerConfig
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
 _LAUNCHERS = {"npm": ("npx",), "pypi": ("uvx", "pipx"), "oci": ("docker", "podman")}
 """What runs a package of each kind; the first kind and the first program that are here are used."""
 _ENGINE_TIMEOUT = 10.0
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def add_from_registry(
@@ -49,10 +54,12 @@ def add_from_registry(
     server = _server_of(as_object(record.body), more, options, notes)
     launch = server.url or " ".join((server.command or "", *server.args))
     if not json:
-        say(f"{record.name} {record.version}: {server.description}")
-        say(f"  runs {launch}")
+        say(one_line(f"{record.name} {record.version}: {server.description}"))
+        say(f"  runs {one_line(launch)}")
+        for name, value in server.env.items():
+            say(one_line(f"  takes {name} from {value}" if "${" in value else f"  sets {name}"))
         for text in notes:
-            say(f"  {text}")
+            say(f"  {one_line(text)}")
     if not yes and (json or not typer.confirm(f"Add it as {server.name}?", default=False)):
         if json:
             say_json({"config": str(path), "offered": launch, "notes": notes, "added": None})
@@ -112,6 +119,8 @@ def _server_of(body: JsonObject, more: Sequence[str], options: Mapping[str, Any]
         values |= _launch((runnable or usable)[0], more, options.get("env", {}), notes)
     elif addresses := remotes(body):
         values["url"] = addresses[0]
+        if not _is_literal(addresses[0]):
+            raise ConfigError(f"{enclose(addresses[0])} is not an address.", hint="Do not use this record.")
         notes.append("Where it asks for a sign-in: wicket login NAME; for a key: headers in wicket.toml.")
     else:
         raise ConfigError(
@@ -127,8 +136,9 @@ def _launch(package: JsonObject, more: Sequence[str], chosen: Mapping[str, str],
     from wicket_mcp.registry.install import container
 
     identifier, version = as_text(package.get("identifier")), as_text(package.get("version"))
-    if identifier.startswith("-"):
-        raise ConfigError(f"'{identifier}' is not the name of a package.", hint="Do not use this record.")
+    for part in (identifier, version):
+        if part.startswith("-") or not _is_literal(part):
+            raise ConfigError(f"{enclose(part)} does not name a package.", hint="Do not use this record.")
     env = _variables(package, chosen, notes)
     kind = as_text(package.get("registryType"))
     launcher = _find_launcher(kind, notes)
@@ -170,16 +180,28 @@ def _is_running(engine: str) -> bool:
     return answer.returncode == 0
 
 
+def _is_literal(text: str) -> bool:
+    """Whether a text of a record means only itself wherever we write it: in one line, and without a reference."""
+    return text.isprintable() and not set("{}$") & set(text)
+
+
 def _variables(package: JsonObject, chosen: Mapping[str, str], notes: list[str]) -> dict[str, str]:
     env = dict(chosen)
     for entry in map(as_object, as_list(package.get("environmentVariables"))):
         name, default = as_text(entry.get("name")), as_text(entry.get("value") or entry.get("default"))
-        if name in chosen or not name.isidentifier() or set("{}") & set(default):
+        if name in chosen:
             continue
-        if entry.get("isRequired") or default:
-            env[name] = f"${{env:{name}:-{default}}}" if default else f"${{env:{name}}}"
-        if entry.get("isRequired") and not default:
-            notes.append(f"It needs {name}: set it before Wicket starts.")
+        if not _VARIABLE.fullmatch(name) or changes_what_runs(name):
+            notes.append(f"Its record sets {enclose(name)}, which is left out: it could decide what runs.")
+        elif default and _is_literal(default):
+            env[name] = default
+        elif default or entry.get("isRequired"):
+            env |= {name: f"${{env:{name}}}"} if entry.get("isRequired") else {}
+            notes.append(
+                f"It needs {name}: set it before Wicket starts."
+                if entry.get("isRequired")
+                else f"The value that its record has for {name} is left out: it refers to something."
+            )
     return env
 
 
@@ -190,9 +212,11 @@ def _arguments(package: JsonObject, more: Sequence[str], notes: list[str]) -> li
         name, value = as_text(entry.get("name")), as_text(entry.get("value") or entry.get("default"))
         hint = as_text(entry.get("valueHint")) or "value"
         is_named = entry.get("type") == "named"
+        if is_named and not _is_literal(name):
+            raise ConfigError(f"{enclose(name)} does not name an argument.", hint="Do not use this record.")
         if is_named and any(text == name or text.startswith(f"{name}=") for text in more):
             continue
-        if value and "{" not in value:
+        if value and _is_literal(value):
             arguments += [name, value] if is_named else [value]
         elif entry.get("isRequired") and (is_named or not more):
             words = f"{name} {hint.upper()}" if is_named else hint.upper()

@@ -10,8 +10,10 @@ import typer
 
 from wicket_mcp.cli.common import JsonOption, VerboseOption
 from wicket_mcp.cli.completion import complete_client
+from wicket_mcp.cli.outline import outline_server
 from wicket_mcp.cli.output import note, say, say_json, table
 from wicket_mcp.cli.trust import keep_trust
+from wicket_mcp.telemetry.log import one_line
 
 if TYPE_CHECKING:
     from wicket_mcp.config.edit.client_entries import ClientEntries
@@ -198,8 +200,12 @@ def show_imported(imported: "Imported", *, dry_run: bool = False) -> None:
             for outcome in imported.outcomes
         ),
     )
+    for outcome in imported.outcomes:
+        if outcome.is_new:
+            for line in outline_server(outcome.server, masked=True):
+                note(f"  {line}")
     for text in imported.notes:
-        note(f"wicket: {text}")
+        note(f"wicket: {one_line(text)}")
     for path in imported.secrets:
         note(f"A secret of the file {'would be' if dry_run else 'is'} kept in {path} (only you can read it).")
     servers = count_of(sum(outcome.is_new for outcome in imported.outcomes), "server")

@@ -29,7 +29,7 @@ def load(path: str | Path, *, discovered: bool = False) -> Config:
     """
     path = Path(path).expanduser()
     content = read_bytes(path)
-    if discovered and not folder_trust.is_trusted(path, content):
+    if discovered and not folder_trust.is_trusted(path, folder_trust.digest(path, content)):
         return Config(path=path, discovered=True, untrusted=folder_trust.explain(path))
     try:
         text = content.decode("utf-8-sig")
