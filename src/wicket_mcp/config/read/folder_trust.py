@@ -73,12 +73,12 @@ def explain(path: Path) -> str:
 
 def digest(path: Path, content: bytes | None = None) -> str:
     """Of a file's content (read now if it is not given), and of the favourites beside it if there are any."""
-    found = hashlib.sha256(_read(path) if content is None else content)
+    whole = hashlib.sha256(_read(path) if content is None else content)
     companions = [_read(path.parent / name) for name in (OVERRIDES, REGISTRY)]
     if any(companions):
-        parts = [found.digest(), *(hashlib.sha256(companion).digest() for companion in companions)]
-        found = hashlib.sha256(b"".join(parts))
-    return found.hexdigest()
+        parts = [whole.digest(), *(hashlib.sha256(companion).digest() for companion in companions)]
+        whole = hashlib.sha256(b"".join(parts))
+    return whole.hexdigest()
 
 
 def _read(path: Path) -> bytes:
