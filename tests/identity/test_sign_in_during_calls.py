@@ -16,7 +16,7 @@ from tests.conftest import OpenGateway
 from tests.gateway.serving import META, TOKEN, raw_client, serve_http
 from tests.identity.browser import browse, jar
 from tests.identity.test_sign_in import text_of
-from tests.peers.protected import Protected
+from tests.peers.protected import IgnoresResource, Moves, Protected
 from wicket_mcp.errors import Denied
 from wicket_mcp.model import LOCAL, SCOPES, Principal
 
@@ -120,6 +120,39 @@ async def test_t9_a_callback_is_taken_from_the_browser_that_began_alone(open_gat
             assert not remote.seen("/token")
             assert (await browse(pending.link))[0] == 200
             await pending.wait()
+
+
+@pytest.mark.parametrize("over", ["http", "a loopback port"])
+async def test_a_page_asks_where_a_server_names_the_place_at_which_one_signs_in_for_another(
+    open_gateway: OpenGateway, over: str
+) -> None:
+    """W27: what the second server gets there may work at the first one."""
+    async with IgnoresResource() as good, Moves() as evil:
+        evil.other = good
+        servers = {"good": {"url": good.url}, "evil": {"url": evil.url}, "again": {"url": good.url}}
+        async with open_gateway(servers) as gateway:
+            async with serve_http(gateway, token=None) if over == "http" else nullcontext():
+                begin = gateway.accounts.sign_ins.begin
+                first = await begin(gateway.catalogue.server("good"), LOCAL)
+                assert (await browse(first.link))[0] == 200
+                await first.wait()
+                again = await begin(gateway.catalogue.server("again"), LOCAL)
+                async with aiohttp.ClientSession() as session:
+                    async with session.get(again.link, allow_redirects=False) as answer:
+                        assert answer.status == 302  # the same server
+                    pending, asked = await begin(gateway.catalogue.server("evil"), LOCAL), len(good.seen("/authorize"))
+                    async with session.get(pending.link) as answer:
+                        text = await answer.text()
+                    place, server = good.origin.removeprefix("http://"), evil.origin.removeprefix("http://")
+                    assert (
+                        f"sign in to &#x27;evil&#x27; ({server}) at {place}. You also sign in to {good.origin}" in text
+                    )
+                    wrong = {"Origin": "http://127.0.0.1:1"}
+                    async with session.post(pending.link, data={"nonce": ""}, headers=wrong) as answer:
+                        assert answer.status == 403
+                assert len(good.seen("/authorize")) == asked
+                assert (await browse(pending.link))[0] == 200  # who presses the button goes on
+                await pending.wait()
 
 
 async def test_a_browser_may_be_on_the_way_to_two_servers_at_once(open_gateway: OpenGateway) -> None:

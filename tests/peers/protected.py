@@ -375,6 +375,15 @@ class Moves(Protected):
         return web.json_response({"resource": self.url, "authorization_servers": [origin]})
 
 
+class IgnoresResource(Protected):
+    """Its authorization server gives a token, good for its own server, whatever the token is asked for."""
+
+    async def token(self, request: web.Request) -> web.Response:
+        form = await request.post()
+        account, _, scope = self.codes.pop(str(form["code"]))
+        return web.json_response(self.issue(account, scope))
+
+
 class OffersSeveral(Protected):
     """It takes passwords too, and says so first, in a line of its own."""
 

@@ -206,12 +206,22 @@ class Accounts:
 
     async def bind_client(self, server: str, url: str, client: str, issuer: str) -> str:
         """The issuer at which a configured client was first used: this one, if it is the first."""
-        key = f"issuer of client {client} for {server} {url}"
+        return await self._bind(f"issuer of client {client} for {server} {url}", issuer)
+
+    async def bind_issuer(self, issuer: str, origin: str) -> str:
+        """The server, by its origin, for which somebody first signed in at an issuer: this one, if it is the first."""
+        return await self._bind(f"first server of issuer {issuer}", origin)
+
+    async def first_server(self, issuer: str) -> str:
+        """The same, if anybody ever signed in there."""
+        return await self._notes.load_note(f"first server of issuer {issuer}") or ""
+
+    async def _bind(self, key: str, value: str) -> str:
         with suppress(Internal):  # a state that cannot be used must not keep a machine from its token
             if (known := await self._notes.load_note(key)) is not None:
                 return known
-            await self._notes.save_note(key, issuer)
-        return issuer
+            await self._notes.save_note(key, value)
+        return value
 
     async def on_signed_in(self, server: str, owner: str, version: str = "") -> None:
         """A sign-in (or, without a version, a sign-out) happened: use new connections from now on."""

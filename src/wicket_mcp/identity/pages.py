@@ -8,6 +8,7 @@ from msgspec import Struct
 
 PATH = "/oauth/callback"
 START = "/oauth/start/"
+OTHER_PAGE = "This form was sent by another page. Open the link from your client again."
 _LONGEST_COOKIE = 4096
 
 

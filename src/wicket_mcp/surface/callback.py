@@ -6,7 +6,7 @@
 """
 
 from wicket_mcp.identity.accounts import Accounts
-from wicket_mcp.identity.pages import PATH, START, Reply, headers_of, page
+from wicket_mcp.identity.pages import OTHER_PAGE, PATH, START, Reply, headers_of, page
 from wicket_mcp.model import Principal
 from wicket_mcp.surface.guard import Authentication
 from wicket_mcp.surface.http import (
@@ -61,7 +61,7 @@ class Callback:
                 return
             reply = await visits.press(path, form.decode("latin-1"), cookies)
         else:
-            reply = Reply(403, "This form was sent by another page. Open the link from your client again.")
+            reply = Reply(403, OTHER_PAGE)
         body = page(reply)
         fields = [(name.lower().encode(), value.encode("latin-1")) for name, value in headers_of(reply, body)]
         await send({"type": "http.response.start", "status": reply.status, "headers": fields})

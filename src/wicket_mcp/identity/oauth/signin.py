@@ -23,7 +23,7 @@ from wicket_mcp.errors import ConfigError, Denied, SignInFailed, WicketError
 from wicket_mcp.identity.accounts import Accounts, may_sign_in
 from wicket_mcp.identity.oauth.client import OAuthClient
 from wicket_mcp.identity.oauth.credentials import MachineCredentials, PersonCredentials
-from wicket_mcp.identity.oauth.discovery import Issuer, check_code_flow, choose_scopes, is_safe
+from wicket_mcp.identity.oauth.discovery import Issuer, check_code_flow, choose_scopes, is_safe, origin_of
 from wicket_mcp.identity.oauth.grants import configured_client, new_dpop_key
 from wicket_mcp.identity.oauth.keep import Keep
 from wicket_mcp.identity.oauth.loopback import Loopback
@@ -67,6 +67,8 @@ class Begun(Struct, frozen=True):
     ticket: str
     browser: str
     """The secret of the browser that opened the link, which it must bring back."""
+    other: str = ""
+    """Another server for which somebody signs in at this issuer, whose tokens may be good for it too."""
 
     def __repr__(self) -> str:
         return f"<Begun sign-in of {self.owner} to {self.server}>"
@@ -118,7 +120,7 @@ class SignIns:
         self.keep = Keep(accounts.vault)
         self._accounts = accounts
         self.visits = Visits(self)
-        self._loopback = Loopback(self.visits.answer)
+        self._loopback = Loopback(self.visits)
         self._pending: dict[str, Pending] = {}
         self._clients: dict[tuple[str, str], OAuthClient] = {}
         self._steps: dict[tuple[str, str], tuple[int, float]] = {}
@@ -210,6 +212,7 @@ class SignIns:
             grant=grant,
             trusted=_trusted_issuers(config),
             user=(principal.label or principal.name) if config.credentials == "user" and self._accounts.address else "",
+            other=first if (first := await self._accounts.first_server(issuer.issuer)) != origin_of(server.url) else "",
             address=redirect_uri.removesuffix(PATH),
             ticket=secrets.token_urlsafe(32),
             browser=secrets.token_urlsafe(32),
@@ -324,6 +327,7 @@ class SignIns:
             text = f"The authorization server of '{server}' refused the sign-in: {refused}."
             raise SignInFailed(server, text, hint="Sign in again.") from None
         await self.keep.save_grant(owner, server, grant)
+        await self._accounts.bind_issuer(begun.issuer.issuer, origin_of(grant.url))
         await self._accounts.on_signed_in(server, owner, grant.version)
         self._accounts.record(owner, "sign in to a server", server)
 

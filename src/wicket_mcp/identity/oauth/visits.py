@@ -5,14 +5,16 @@
 
 Needs no token: a ticket and a `state` are secrets themselves. Both work for ten minutes, and the `state` only in a
 browser that was sent on from here. When a user connects their own account, whoever began the sign-in knows ticket and
-`state`: a page says whose account it will be, and a browser is sent on only by that page's own button. Each sign-in has
-a cookie of its own, so that a browser can be on the way to several servers.
+`state`: a page says whose account it will be, and a browser is sent on only by that page's own button. The same page
+asks where somebody signs in for another server at the same place. Each sign-in has a cookie of its own, so that a
+browser can be on the way to several servers.
 """
 
 import hashlib
 import hmac
 import secrets
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from wicket_mcp.identity.pages import START, Reply, find_cookie, read_query
 
@@ -36,7 +38,7 @@ class Visits:
         begun = await self._sign_ins.find(path.removeprefix(START))
         if begun is None:
             return _UNKNOWN
-        return _ask(begun, cookies) if begun.user else await self._leave(begun, 302)
+        return _ask(begun, cookies) if begun.user or begun.other else await self._leave(begun, 302)
 
     async def press(self, path: str, form: str, cookies: str) -> Reply:
         """Answer the page's button. The caller has checked that a page of ours posted it."""
@@ -65,10 +67,18 @@ class Visits:
 
 def _ask(begun: "Begun", cookies: str) -> Reply:
     """The page before a browser is sent on, and a cookie for the browser that sees it."""
-    text = (
-        f"You are about to sign in to '{begun.server}'. Everyone who uses this gateway as '{begun.user}' will "
-        "act there with your account. If that is not you, close this page."
-    )
+    server, place = urlsplit(begun.grant.url).netloc, urlsplit(begun.url).netloc
+    text = f"You are about to sign in to '{begun.server}' ({server}) at {place}."
+    if begun.user:
+        text += (
+            f" Everyone who uses this gateway as '{begun.user}' will act there with your account. If that is not you, "
+            "close this page."
+        )
+    if begun.other:
+        text += (
+            f" You also sign in to {begun.other} at {place}: what {server} gets may work there too. Continue only if "
+            "you trust both alike."
+        )
     visitor = find_cookie(cookies, _name(begun)) or secrets.token_urlsafe(32)
     return Reply(200, text, action=begun.link, nonce=_nonce(begun, visitor), cookie=_cookie(begun, visitor))
 
