@@ -5,13 +5,14 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import pytest
-from joserfc.jwk import RSAKey
+from joserfc.jwk import OKPKey, RSAKey
 
 from tests.peers.identity_provider import IdentityProvider
 from wicket_mcp.config.model.sign_in import IssuerConfig
+from wicket_mcp.errors import Unavailable
 from wicket_mcp.identity.claims import InvalidToken
 from wicket_mcp.identity.documents import Documents
-from wicket_mcp.identity.jwks import Keys
+from wicket_mcp.identity.jwks import RETRY, Keys
 from wicket_mcp.identity.tokens import Issuer, Tokens
 
 
@@ -74,3 +75,70 @@ async def test_keys_that_moved_are_found_again() -> None:
             clock.now += 3600
             assert await keys.find("first", "RS256")
             assert provider.asked["/moved"] == moved
+
+
+async def test_a_key_that_is_replaced_under_its_name_ends_with_the_next_fetch() -> None:
+    clock, wall = Clock(), Clock()
+    wall.now = time.time()
+    async with IdentityProvider() as provider:
+        issuer, documents = IssuerConfig(issuer=provider.issuer, audience=("us",)), Documents(["127.0.0.1"])
+        keys = Keys(issuer, documents, clock)
+        tokens = Tokens([Issuer(issuer, documents, keys)], documents, [], lambda who, act, about: None, wall)
+        until = wall.now + 86400
+        stolen = provider.token(aud="us", exp=until)
+        for number in range(20):  # an object of a withdrawn key must not stand for a new one, wherever that lies
+            assert await tokens.principal(provider.token(aud="us", exp=until, jti=f"before {number}"), "")
+            provider.keys = [RSAKey.generate_key(2048, {"kid": "first"})]
+            for clocks in (clock, wall):
+                clocks.now += 3601
+            assert await tokens.principal(provider.token(aud="us", exp=until, jti=f"after {number}"), "")
+            with pytest.raises(InvalidToken, match="signature is wrong"):
+                await tokens.principal(stolen, "")
+        await tokens.close()
+
+
+async def test_keys_that_cannot_be_had_are_not_asked_for_by_every_token() -> None:
+    clock = Clock()
+    async with IdentityProvider() as provider, keys_of(provider, clock) as keys:
+        provider.gone = "/keys"
+        for _ in range(20):
+            with pytest.raises(Unavailable):
+                await keys.find("first", "RS256")
+        assert provider.asked["/keys"] == 1
+        clock.now += RETRY
+        provider.gone = ""
+        assert await keys.find("first", "RS256")
+        assert provider.asked["/keys"] == 2
+
+
+@pytest.mark.parametrize("marks", [{"n": "!"}, {"n": None}, {"n": 5}, {"e": ["x"]}, {"kty": "EC"}])
+async def test_one_key_that_cannot_be_read_hides_no_other(marks: dict[str, object]) -> None:
+    async with IdentityProvider() as provider, keys_of(provider, Clock()) as keys:
+        provider.keys = [RSAKey.generate_key(2048, {"kid": "broken"}), provider.rsa]
+        provider.marks["broken"] = marks
+        assert [key.kid for key in await keys.find(None, "RS256")] == ["first"]
+
+
+@pytest.mark.parametrize(
+    ("marks", "algorithm", "usable"),
+    [
+        ({}, "EdDSA", True),
+        ({"alg": "EdDSA"}, "EdDSA", True),
+        ({"alg": "Ed25519"}, "EdDSA", True),
+        ({"alg": "EdDSA"}, "Ed25519", True),
+        ({"alg": "ES256"}, "EdDSA", False),
+        ({"key_ops": ["verify"]}, "EdDSA", True),
+        ({"key_ops": []}, "EdDSA", True),
+        ({"key_ops": ["sign"]}, "EdDSA", False),
+        ({"key_ops": ["wrapKey"]}, "EdDSA", False),
+        ({"use": "sig"}, "EdDSA", True),
+        ({"use": "enc"}, "EdDSA", False),
+    ],
+)
+async def test_a_key_counts_for_what_it_is_published_for(
+    marks: dict[str, object], algorithm: str, usable: bool
+) -> None:
+    async with IdentityProvider() as provider, keys_of(provider, Clock()) as keys:
+        provider.keys = [OKPKey.generate_key("Ed25519", {"kid": "ed"})]
+        provider.marks["ed"] = marks
+        assert bool(await keys.find("ed", algorithm)) == usable

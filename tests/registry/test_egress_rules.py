@@ -23,6 +23,7 @@ _FORBIDDEN = """
 [64:ff9b:1::7f00:1] [2002:7f00:1::] [2002:a9fe:a9fe::] [2002:c0a8:101::1] [2001:0:7f00:1::]
 [2001:0:4136:e378:8000:63bf:80ff:fffe] [fe80::1] [fe80::5efe:127.0.0.1] [2001:db8::5efe:10.0.0.1] [febf::1] [fec0::1]
 [fc00::1] [fd00::1] [fd00:ec2::254] [ff02::1] [2001:db8::1] [100::1] [::ffff:192.168.1.1]
+[2600::5efe:10.0.0.1] [2600::200:5efe:127.0.0.1] [2a00:1450:4001:800:0:5efe:a9fe:a9fe]
 """
 FORBIDDEN_HOSTS = _FORBIDDEN.split()
 
@@ -54,7 +55,11 @@ async def test_no_name_that_resolves_to_one_passes_either(host: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "host", ["93.184.215.14", "8.8.8.8", "[2606:4700:4700::1111]", "[64:ff9b::808:808]", "1.1.1.1"]
+    "host",
+    [
+        *("93.184.215.14", "8.8.8.8", "[2606:4700:4700::1111]", "[64:ff9b::808:808]", "1.1.1.1"),
+        *("[2600::5efe:8.8.8.8]", "8.8.8.8:443", "[2606:4700:4700::1111]:443", "8.8.8.8:8443", "8.8.8.8:1024"),
+    ],
 )
 def test_a_public_address_passes(host: str) -> None:
     EgressRules().check_url(f"https://{host}/mcp")
@@ -74,6 +79,8 @@ def test_a_public_address_passes(host: str) -> None:
         ("https://example.com@127.0.0.1/", "user name"),
         ("https://example.com:22/", "port 22"),
         ("https://example.com:25/", "port 25"),
+        ("https://example.com:1023/", "port 1023"),
+        ("https://example.com:0/", "port 0"),
         ("https://example.com:99999/", "not a web address"),
         ("https://exa\tmple.com/", "characters"),
         ("https://example.com\\@127.0.0.1/", "user name|characters"),

@@ -7,6 +7,7 @@ minute; while it cannot be reached, the known keys stay valid. Does not check to
 import asyncio
 import time
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -45,12 +46,11 @@ class Keys:
         self._config = config
         self._documents = documents
         self._clock = clock
-        self._keys: list[JsonObject] = []
+        self._keys: list[_Published] = []
         self._fetched: float | None = None
         self._next = 0.0
         self._fetching = asyncio.Lock()
         self._where = config.jwks
-        self._imported: dict[int, Any] = {}
 
     async def find(self, kid: str | None, algorithm: str) -> list["Key"]:
         """The keys that may have signed a token with this header. Raises Unavailable if no key is known yet."""
@@ -62,13 +62,13 @@ class Keys:
             raise Unavailable(
                 "identity", f"The keys of {self._config.issuer} cannot be read now.", hint="Try again in a minute."
             )
-        fitting = [key for key in self._keys if _fits(key, algorithm) and kid in (None, key.get("kid"))]
-        return [known for key in fitting if (known := self._import(key)) is not None]
+        fitting = [key for key in self._keys if _fits(key.fields, algorithm) and kid in (None, key.fields.get("kid"))]
+        return [known for key in fitting if (known := key.imported) is not None]
 
     def _needs_fetch(self, kid: str | None) -> bool:
         if self._fetched is None or self._clock() >= self._fetched + STALE:
             return True
-        return kid is not None and all(as_text(key.get("kid")) != kid for key in self._keys)
+        return kid is not None and all(as_text(key.fields.get("kid")) != kid for key in self._keys)
 
     async def _fetch(self) -> None:
         try:
@@ -83,8 +83,7 @@ class Keys:
             return
         finally:
             self._next = max(self._next, self._clock() + RETRY)
-        self._keys = [as_object(key) for key in as_list(document.get("keys"))[:MAX_KEYS]]
-        self._imported.clear()
+        self._keys = [_Published(as_object(key)) for key in as_list(document.get("keys"))[:MAX_KEYS]]
         self._fetched = self._clock()
         self._next = self._fetched + REFETCH
 
@@ -92,18 +91,25 @@ class Keys:
         """Where the keys are, from the issuer's metadata. Raises Unreadable."""
         return as_text((await read_metadata(self._config.issuer, self._documents))["jwks_uri"])
 
-    def _import(self, key: JsonObject) -> "Key | None":
-        """The key as an object of the library; None if it is invalid. Created once."""
-        if id(key) not in self._imported:
-            from joserfc.errors import JoseError  # noqa: PLC0415  (70 ms, for those who accept tokens)
-            from joserfc.jwk import import_key  # noqa: PLC0415
 
-            public: dict[str, Any] = {name: value for name, value in key.items() if name in _PUBLIC}
-            try:
-                self._imported[id(key)] = import_key(public)
-            except (JoseError, ValueError, TypeError):
-                self._imported[id(key)] = None
-        return self._imported[id(key)]
+class _Published:
+    """One key of an issuer's document."""
+
+    def __init__(self, fields: JsonObject) -> None:
+        self.fields = fields
+
+    @cached_property
+    def imported(self) -> "Key | None":
+        """The key as an object of the library; None if it is invalid."""
+        from joserfc.errors import JoseError  # noqa: PLC0415  (70 ms, for those who accept tokens)
+        from joserfc.jwk import import_key  # noqa: PLC0415
+
+        public: dict[str, Any] = {name: value for name, value in self.fields.items() if name in _PUBLIC}
+        try:
+            known: Any = import_key(public)
+            return known
+        except (JoseError, ValueError, TypeError):
+            return None
 
 
 _PUBLIC = frozenset({"kty", "crv", "x", "y", "n", "e", "kid"})
