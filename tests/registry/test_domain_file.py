@@ -56,7 +56,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 async def test_a_domain_is_verified_by_its_file(served: Served) -> None:
-    async with served.talking() as talker, served.site("file.example") as site:
+    async with served.site("file.example") as site, served.talking() as talker:
         begun = await talker.value("verify_domain", domain="file.example")
         assert begun["file"]["url"] == f"https://file.example{FILE}"
         absent = await talker.value("check_domain_ownership", domain="file.example")
@@ -72,9 +72,9 @@ async def test_a_domain_is_verified_by_its_file(served: Served) -> None:
 
 async def test_what_is_not_the_file_with_the_token_proves_nothing(served: Served) -> None:
     async with (
-        served.talking() as talker,
         served.site("forged.example") as site,
         served.site("elsewhere.example") as elsewhere,
+        served.talking() as talker,
     ):
         begun = await talker.value("verify_domain", domain="forged.example")
         elsewhere.pages[FILE] = site.pages["/"] = begun["file"]["content"]
