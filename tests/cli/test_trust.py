@@ -34,7 +34,9 @@ def _ran(shell: Shell) -> bool:
     return (shell.home / "ran").exists()
 
 
-@pytest.mark.parametrize("verb", [["tools"], ["servers"], ["call", "echo.echo", "message=hi"], ["status"], ["doctor"]])
+@pytest.mark.parametrize(
+    "verb", [["tools"], ["servers"], ["call", "echo.echo", "message=echoed"], ["status"], ["doctor"]]
+)
 @pytest.mark.promise("V1", "A file found in a folder starts nothing until the user trusts it.")
 def test_v1_nothing_runs_without_a_yes(clone: Shell, verb: list[str]) -> None:
     done = clone.run(*verb)
@@ -46,7 +48,7 @@ def test_v1_nothing_runs_without_a_yes(clone: Shell, verb: list[str]) -> None:
 @pytest.mark.promise("V1", "Trust is for one path and one content.")
 def test_v1_a_yes_is_to_one_path_and_one_content(clone: Shell) -> None:
     assert "2 servers (tool, echo)" in clone.run("trust").out
-    assert "hi" in clone.run("call", "echo.echo", "message=hi").out
+    assert "echoed" in clone.run("call", "echo.echo", "message=echoed").out
     assert oct((clone.home / ".local/state/wicket/trusted.json").stat().st_mode)[-2:] == "00"
     file = clone.cwd / ".mcp.json"
     trusted = file.read_bytes()
@@ -64,8 +66,8 @@ def test_v1_a_yes_is_to_one_path_and_one_content(clone: Shell) -> None:
 
 
 def test_a_file_that_is_named_is_the_users_yes(clone: Shell) -> None:
-    assert "hi" in clone.run("call", "echo.echo", "message=hi", "--config", ".mcp.json").out
-    assert "hi" in clone.run("call", "echo.echo", "message=hi", WICKET_CONFIG=str(clone.cwd / ".mcp.json")).out
+    assert "echoed" in clone.run("call", "echo.echo", "message=echoed", "--config", ".mcp.json").out
+    assert "echoed" in clone.run("call", "echo.echo", "message=echoed", WICKET_CONFIG=str(clone.cwd / ".mcp.json")).out
 
 
 def test_a_terminal_is_asked_and_shown_what_would_start(clone: Shell) -> None:
@@ -73,8 +75,8 @@ def test_a_terminal_is_asked_and_shown_what_would_start(clone: Shell) -> None:
     assert "/bin/sh -c echo $TOKEN" in refused.out
     assert refused.code == 2
     assert not _ran(clone)
-    accepted = clone.type("call", "echo.echo", "message=hi", answers=[("Do you trust it?", "y\r")])
-    assert (accepted.code, "hi" in accepted.out) == (0, True)
+    accepted = clone.type("call", "echo.echo", "message=echoed", answers=[("Do you trust it?", "y\r")])
+    assert (accepted.code, "echoed" in accepted.out) == (0, True)
 
 
 def test_the_variables_are_shown_with_the_values_that_change_what_runs(clone: Shell) -> None:
@@ -203,7 +205,7 @@ def test_what_the_user_writes_with_wicket_needs_no_question(shell: Shell) -> Non
     owner = replace(shell, trusting=False)
     owner.run("init", "--here", "--json")
     owner.run("add", "echo", "--", sys.executable, *peer("Echo")["args"])
-    assert "hi" in owner.run("call", "echo.echo", "message=hi").out
+    assert "echoed" in owner.run("call", "echo.echo", "message=echoed").out
     (owner.cwd / "wicket.toml").write_text('[servers.evil]\ncommand = "true"\n')
     owner.run("add", "echo", "--", sys.executable, *peer("Echo")["args"])
     assert owner.run("tools").code == 2, "an edit does not make a stranger's file the user's"

@@ -79,8 +79,8 @@ schema = jsonschema_rs.validator_for(reference.json_schema())
 
 
 def test_the_schema_accepts_the_sample_and_the_defaults() -> None:
-    schema.validate(tomllib.loads(SAMPLE.read_text("utf-8")))
-    schema.validate({})
+    assert schema.is_valid(tomllib.loads(SAMPLE.read_text("utf-8")))
+    assert schema.is_valid({})
 
 
 @pytest.mark.parametrize(

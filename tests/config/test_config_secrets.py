@@ -160,9 +160,8 @@ def test_the_home_folder_can_be_abbreviated() -> None:
 def test_a_resolved_server_shows_no_secret() -> None:
     server = ServerConfig(name="s", command="x", args=("${KEY}",), env={"E": "${KEY}"})
     resolved = resolve(server, {"KEY": "s3same"})
-    shown = f"{resolved} {resolved!r} {list(resolved.__rich_repr__())}"
-    assert "s" in shown
-    assert "s3same" not in shown
+    assert f"{resolved} {resolved!r}" == "<ResolvedServer s stdio> <ResolvedServer s stdio>"
+    assert list(resolved.__rich_repr__()) == ["s"]
 
 
 @pytest.mark.parametrize(

@@ -145,12 +145,12 @@ async def test_each_of_the_common_errors_has_its_words(open_gateway: OpenGateway
             "invoke_tool", endpoint="http://127.0.0.1:1/mcp", tool_name="send_email", arguments=EMAIL
         )
         assert gone.startswith("❌ Failed to invoke send_email: Server unreachable: ")
-        for endpoint, headers in (("echo", {}), (mail, AUTHORIZED)):
+        for endpoint, headers, words in (("echo", {}, "not found"), (mail, AUTHORIZED, "Unknown tool")):
             missing = await talker.problem(
                 "invoke_tool", endpoint=endpoint, tool_name="send_mail", arguments={}, headers=headers
             )
             assert "send_mail" in missing
-            assert "not found" in missing or "Unknown tool" in missing
+            assert words in missing
         key, _ = await gateway.registry.keys.create("reader", ["discover"], rates={"discovery": 1})
         async with talking(talker.address, key) as reader:
             await reader.value("discover_mcp_servers", query="files")

@@ -76,8 +76,8 @@ async def test_python_servers(transport: str, mode: Mode, tmp_path: Path, open_g
         assert found.startswith("duckdb.execute_query(sql: string")
         now = await call(client, "time.get_current_time", timezone="Asia/Tokyo")
         assert now.structured_content["timezone"] == "Asia/Tokyo"
-        rows = await call(client, "duckdb.execute_query", sql="SELECT 6 * 7 AS answer")
-        assert "42" in text_of(rows)
+        rows = await call(client, "duckdb.execute_query", sql="SELECT 123456 * 789 AS answer")
+        assert "97406784" in text_of(rows)
         log = await call(client, "git.git_log", repo_path=str(ROOT), max_count=1)
         assert "Commit" in text_of(log)
 

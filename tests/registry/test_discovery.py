@@ -55,8 +55,11 @@ async def test_a_plain_need_finds_its_server(open_facade: OpenFacade, query: str
 @pytest.mark.promise("T27", "Any text is a valid query.")
 async def test_t27_any_text_is_a_query(open_facade: OpenFacade, query: str) -> None:
     facade = await open_facade()
-    await facade.discover(query, LOCAL, limit=5)
+    found, _ = await facade.discover(query, LOCAL, limit=5)
+    assert len(found) <= 5
     await facade.advise(query, query, 5, LOCAL)
+    found, _ = await facade.discover("what time is it in Tokyo", LOCAL, limit=3)
+    assert "time" in [known.id for known in found], "nothing is damaged"
 
 
 async def test_a_stuffed_record_does_not_win_for_what_it_is_not(open_facade: OpenFacade) -> None:

@@ -143,9 +143,14 @@ async def test_a_deleted_seed_record_stays_deleted_after_a_restart(open_facade: 
 async def test_the_seed_describes_real_packages_and_is_well_formed(open_facade: OpenFacade) -> None:
     index = await (await open_facade()).registry.index()
     assert len(index.records) >= 70
+    packages = [
+        {kind for kind in ("npm", "pypi") if server_json.package(record.body, kind)}
+        for record in index.records.values()
+    ]
+    assert all(packages)
+    assert set[str]().union(*packages) == {"npm", "pypi"}
     for record in index.records.values():
         server_json.check(record.body)
-        assert server_json.package(record.body, "npm") or server_json.package(record.body, "pypi")
         assert server_json.category(record.body)
         assert server_json.tools(record.body)
 
