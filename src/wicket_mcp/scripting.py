@@ -25,6 +25,7 @@ from wicket_mcp.results.content import unwrap_structured, wraps_value
 from wicket_mcp.schema.signature import first_sentence, signature
 from wicket_mcp.scripts.languages import LANGUAGES
 from wicket_mcp.scripts.limits import MAX_REPLY
+from wicket_mcp.scripts.patience import Patience
 
 if TYPE_CHECKING:
     from wicket_mcp.catalog.view import View
@@ -97,7 +98,8 @@ class Scripting:
             from wicket_mcp.scripts.reruns import Reruns  # noqa: PLC0415  (for those who have it followed)
 
             reruns = Reruns(self.engine, script.source, script.language, api, limits, script.arguments or {})
-        calls = _Calls(verbs, InScript(caller), reruns, readdress=readdress, envelope=script.envelope)
+        asking = InScript(caller, Patience())
+        calls = _Calls(verbs, asking, reruns, readdress=readdress, envelope=script.envelope)
         outcome = await self.engine.run(
             *(script.source, script.language, api, calls, limits, script.arguments),
             principal=caller.principal.id,
@@ -133,6 +135,15 @@ def _strength() -> "Strength":
 class InScript(Represented, frozen=True):
     """The caller of a script's calls: its client, which cannot repeat a request that it did not make itself."""
 
+    patience: Patience | None = None
+    """Stops the script's clock while the client's user is asked."""
+
+    async def ask(self, method: str, params: JsonObject) -> JsonObject:
+        if self.patience is None:
+            return await super().ask(method, params)
+        with self.patience.ask():
+            return await self.client.ask(method, params)
+
 
 class _Calls:
     """Handles a script's calls; see `wicket_mcp.scripts.calls.CallTool`."""
@@ -146,6 +157,7 @@ class _Calls:
         self._envelope = envelope
         self._verbs = verbs
         self._caller = caller
+        self.patience = caller.patience
         self._reruns = reruns
 
     async def __call__(self, kind: "CallKind", name: str, arguments: JsonObject) -> Json:

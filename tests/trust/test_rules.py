@@ -1,5 +1,6 @@
 """Rules about calls: what they match, who is asked, and what an approval is good for."""
 
+import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -407,3 +408,50 @@ def _layers(gateway: Gateway, server: str) -> set[str]:
         } if hasattr(handler, "__code__") else {}  # fmt: skip
         handler = cells.get("inner")
     return seen
+
+
+async def test_the_time_of_a_person_does_not_count_against_a_script(offer: Offer, open_gateway: OpenGateway) -> None:
+    """B11: a script was killed while it asked."""
+    limits = {"wall": 0.9}
+    async with open_gateway({"m": offer(SEND)}, policy=[{"action": "ask"}], scripts=limits) as gateway:
+        loop = asyncio.get_running_loop()
+
+        class Slow(Person):
+            async def ask(self, method: str, params: JsonObject) -> JsonObject:
+                until = asyncio.Event()
+                loop.call_later(1.0, until.set)
+                await until.wait()
+                return await super().ask(method, params)
+
+        source = "return [await m.send(to='ann'), await m.send(to='bob')]"
+        outcome = await gateway.verbs.run(Script(source, "python"), Slow(yes))
+        assert (outcome.explain(), outcome.value) == ("", ["it ran", "it ran"])
+        endless = await gateway.verbs.run(Script("await m.send(to='eve')\nwhile True: pass", "python"), Slow(yes))
+        assert endless.problem is not None
+        assert endless.problem.kind in ("wall", "cpu"), "its own time counts as before"
+
+
+async def test_a_reload_keeps_what_was_approved_under_a_rule_that_did_not_change(
+    offer: Offer, open_gateway: OpenGateway
+) -> None:
+    """B19: a word of a description that changed forgot all approvals "for this session"."""
+    rules = (Rule(action="deny", tool="drop"), Rule(action="ask", tool="send"))
+    async with open_gateway({"m": offer(SEND)}, policy=[{"action": "ask", "tool": "send"}]) as gateway:
+
+        def apply(*changed: Rule) -> None:
+            gateway.apply(replace(gateway.config, policy=PolicyConfig(rules=changed)))
+
+        apply(*rules)
+        person = Person(lambda _: "for this session")
+        await call(gateway, person, "m.send", to="ann")
+        with pytest.raises(Denied):
+            await gateway.call("m.send", {"to": "bob"})
+        (question,) = await gateway.store.approvals(0)
+        await gateway.store.approve(question.id, "bob", 0)
+        apply(Rule(action="deny", tool="drop", name="no dropping"), rules[1], Rule(action="deny", tool="x"))
+        await call(gateway, person, "m.send", to="ann")
+        assert len(person.heard) == 1, "for this session, as its rule says"
+        assert (await gateway.call("m.send", {"to": "bob"}))["content"], "once, as its rule says"
+        apply(rules[0], Rule(action="ask", tool="send*"))
+        await call(gateway, person, "m.send", to="ann")
+        assert len(person.heard) == 2, "another rule is another question"

@@ -41,7 +41,8 @@ _HELPER_KINDS: dict[tuple[str, str], CallKind] = {
 class CallTool(Protocol):
     """Makes a script's calls. `call` returns a tool's result object; the helpers return any JSON.
 
-    `name` is the tool's key (`server.tool`) for `call`, and empty otherwise. Raises WicketError.
+    `name` is the tool's key (`server.tool`) for `call`, and empty otherwise. Raises WicketError. One that may ask a
+    person has a `patience`, which stops the run's clock meanwhile.
     """
 
     async def __call__(self, kind: CallKind, name: str, arguments: JsonObject) -> Json: ...

@@ -23,6 +23,7 @@ from wicket_mcp.scripts.calls import Calls, CallTool, TooManyCalls
 from wicket_mcp.scripts.child import Child
 from wicket_mcp.scripts.limits import KIB, MAX_DEPTH, MAX_FRAME, MAX_SENT, MIB
 from wicket_mcp.scripts.outcome import Outcome, Problem, State, Stats
+from wicket_mcp.scripts.patience import Patience
 from wicket_mcp.scripts.replay import RecordedReply
 from wicket_mcp.scripts.worker import FORBIDDEN, NOT_JAILED, Job
 
@@ -51,6 +52,7 @@ class Session:
     def __init__(self, child: Child, job: Job, api: Api, call: CallTool, limits: Limits) -> None:
         self._child, self._job, self._api, self._limits = child, job, api, limits
         self._calls = Calls(api, call, limits, self._reply)
+        self._patience: Patience = getattr(call, "patience", None) or Patience()
         self._printed: list[str] = []
         self._printed_size = 0
         self._sent = 0
@@ -81,7 +83,7 @@ class Session:
             reader, self._writer = await asyncio.open_connection(sock=self._child.sock, limit=2 * MAX_FRAME)
             watch = loop.call_later(_WATCH_EVERY, look)
             self._writer.write(frames.pack(frames.JOB, encode_whole(self._job)))
-            async with asyncio.timeout(self._limits.wall):
+            async with self._patience.limit(self._limits.wall):
                 outcome = await self._outcome(reader)
                 self._hang_up()
                 if outcome.state != "crash":  # started calls continue: the author must know their outcome
