@@ -5,13 +5,12 @@ and watches continue. `Gateway` is also the library's public class.
 """
 
 import asyncio
-import gc
 import logging
 import os
-import signal
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,9 +24,9 @@ from wicket_mcp.catalog.failures import FIRST_ANSWER
 from wicket_mcp.catalog.snapshot import Snapshot, changed_tools
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.config.read.formats import load
-from wicket_mcp.descriptors import raise_limit
 from wicket_mcp.errors import ConfigError, WicketError
 from wicket_mcp.extensions import unknown
+from wicket_mcp.following import follow
 from wicket_mcp.identity.wrapping import wrapping
 from wicket_mcp.library import Library
 from wicket_mcp.model import (
@@ -127,7 +126,7 @@ class Gateway(Library):
         )
         self._rooms = build(config, live)
         self.catalogue.watch(self._publish_changes)
-        store.hear_listings(lambda: self.tasks.start(self.catalogue.take_stored(), "take in listings"))
+        self._stop_following = follow(self)
         self.accounts.tell(self._take_account, self.audit.act_on)
 
     @property
@@ -167,8 +166,7 @@ class Gateway(Library):
                 self.principal = await self._holder(api_key)
             if self.config.store is not None and (keys := await wrapping(self.config).keys()):
                 self.ring.use(keys)  # which all replicas have, unlike our state folder
-            if self.config.allow_runtime_servers:
-                await self.registry.managed.restore()
+            await self.follow_installed()
             for server in self.catalogue.servers.values():
                 if server.start == "eager":
                     self.tasks.start(self._start_eagerly(server.name), f"start {server.name}")
@@ -203,6 +201,11 @@ class Gateway(Library):
             self.accounts.disown(self.catalogue.servers.values(), earlier)
             for server in [config.name for config in self.catalogue.servers.values() if config.is_per_user]:
                 self.tasks.start(self.pool.renounce(server, earlier), f"end what {server} did for {earlier}")
+
+    async def follow_installed(self) -> None:
+        """Run the servers that are installed now, by any process, if that is allowed."""
+        if self.config.allow_runtime_servers:
+            await self.registry.managed.restore()
 
     # The library
 
@@ -291,8 +294,14 @@ class Gateway(Library):
 
     async def admit_client(self, environ: Mapping[str, str], *dialects: str) -> tuple[Protocol, Principal]:
         """What a client on stdio is served, and its principal by its environment. Raises ConfigError."""
-        protocol = self.protocol(*dialects)
-        return protocol, protocol.served.admit(await self._principal(environ), "")
+        known = await self._principal(environ)
+
+        async def check() -> None:
+            if await self._principal(environ) != known:
+                raise ConfigError("The rights of your API key have changed.", hint="Connect again.")
+
+        protocol = replace(self.protocol(*dialects), check=None if known is LOCAL else check)
+        return protocol, protocol.served.admit(known, "")
 
     async def serve_http(
         self,
@@ -438,6 +447,7 @@ class Gateway(Library):
                 self.audit.act("gateway", "tools changed", f"{server}: {', '.join(names)}", server=server)
 
     async def close(self) -> None:
+        self._stop_following()
         await self.tasks.close()
         await self.local_tasks.close()
         await self.held.close()
@@ -473,31 +483,3 @@ def read_config(source: Config | Mapping[str, Any] | str | Path) -> Config:
     if isinstance(source, Config):
         return source
     return Config.from_dict(source) if isinstance(source, Mapping) else load(Path(source))
-
-
-def collect_seldom() -> None:
-    """What there is now stays; a call makes many small objects and hardly a cycle among them."""
-    gc.freeze()
-    gc.set_threshold(10_000, 20, 20)  # a thousand calls under way are not garbage, and are looked through each time
-    gc.enable()
-
-
-async def run_until_signalled(work: Callable[[asyncio.Event], Awaitable[None]]) -> None:
-    """Run `work(stop)`; SIGTERM or SIGINT sets `stop`, a second one ends the process at once.
-
-    The handlers are installed before `work` begins, so its output may already say that Ctrl-C stops it.
-    """
-    raise_limit()
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def on_signal(number: signal.Signals) -> None:
-        if stop.is_set():
-            raise SystemExit(128 + number)
-        log.info("%s: finishing calls in flight; once more ends at once", number.name)
-        stop.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        with suppress(NotImplementedError):  # Windows
-            loop.add_signal_handler(number, on_signal, number)
-    await work(stop)

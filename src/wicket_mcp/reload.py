@@ -19,7 +19,7 @@ from wicket_mcp.errors import ConfigError
 
 log = logging.getLogger(__name__)
 
-LOOK_EVERY = 0.5  # seconds; a change is applied once the files have stayed the same for this long
+LOOK_EVERY = 0.3  # seconds; a change is applied once the files have stayed the same for this long
 
 Stamp = tuple[tuple[int, int, int] | None, ...]
 

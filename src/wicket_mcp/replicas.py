@@ -42,7 +42,7 @@ from wicket_mcp.surface.result_page import PATH as RESULTS
 from wicket_mcp.surface.result_page import read as read_result
 from wicket_mcp.surface.under_way import LOOK_WITHIN, STOP, Glimpse, read
 from wicket_mcp.surface.under_way import PATH as UNDER_WAY
-from wicket_mcp.upstream.announcements import address_to
+from wicket_mcp.upstream.announcements import address_to, with_time
 from wicket_mcp.upstream.era import BEHIND
 from wicket_mcp.upstream.events import UpstreamEvent
 from wicket_mcp.upstream.kept_sessions import KeptSessions
@@ -128,7 +128,6 @@ class Replicas:
         self.router.join(members)
         self.ring.use_clock(members.clock)
         await self._own_by_locks(members)
-        self._follow_installed()
         limits = self._gateway.store.shared_limits
         if limits is not None:
             limits.divide_by(lambda: max(1, len(members.all)))
@@ -141,11 +140,6 @@ class Replicas:
         self.own(FileOwnership(folder, address, answers))
         for server in self._gateway.config.servers:  # servers that started before ownership was known
             await self._gateway.pool.stop(server.name)
-        self._follow_installed()
-
-    def _follow_installed(self) -> None:
-        gateway = self._gateway
-        gateway.tasks.start(gateway.registry.managed.follow(), "follow servers that other gateways install")
 
     async def _own_by_locks(self, members: ClaimingMembers) -> None:
         ownership = LockOwnership(members, self._still_owns, self._ask_owner, answers)
@@ -273,7 +267,8 @@ class Replicas:
             if event.audience is not None:
                 hear(event.method, address_to(event.audience, event.params))
             elif event.method.startswith("notifications/"):
-                hear(event.method, event.params)
+                is_change = event.method.endswith("/list_changed")
+                hear(event.method, with_time(event.params, time.time()) if is_change else event.params)
 
         self._gateway.on_event.append(take)
         return lambda: self._gateway.on_event.remove(take)

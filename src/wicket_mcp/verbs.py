@@ -126,13 +126,13 @@ class Verbs:
 
     async def resolve(self, name: str, principal: Principal) -> Tool:
         """The tool that `name` means for `principal`. Raises UnknownName, AmbiguousName, Denied or Unavailable."""
-        return await self._catalogue.resolve(name, principal)
+        return await self._catalogue.lookup.resolve(name, principal)
 
     async def find_rule_against(self, name: str, principal: Principal) -> str:
         """The scope or option that keeps `principal` from calling this name; empty if it is simply unknown."""
         if not principal.may("invoke"):
             return "scope invoke"
-        hidden = await self._catalogue.find_hidden(name, principal)
+        hidden = await self._catalogue.lookup.find_hidden(name, principal)
         return hidden[1] if hidden is not None else ""
 
     def record_refusal(self, caller: Caller, method: str, name: str, problem: WicketError) -> None:

@@ -78,8 +78,8 @@ async def test_a_bare_name_is_enough_while_one_server_has_it(open_gateway: OpenG
     async with open_gateway(servers) as gateway:
         with pytest.raises(AmbiguousName, match=r"'a\.echo' or 'b\.echo'"):
             await gateway.call("echo", {"message": "x"})
-        assert (await gateway.catalogue.resolve("big")).key == "a.big"
-        assert (await gateway.catalogue.resolve("A.ECHO")).key == "a.echo"
+        assert (await gateway.catalogue.lookup.resolve("big")).key == "a.big"
+        assert (await gateway.catalogue.lookup.resolve("A.ECHO")).key == "a.echo"
 
 
 async def test_an_unknown_name_suggests_the_nearest(open_gateway: OpenGateway) -> None:

@@ -54,7 +54,7 @@ async def test_the_published_gitlab_server_keeps_all_its_tools(open_gateway: Ope
 
 async def test_vendor_fields_of_a_tool_survive(open_gateway: OpenGateway) -> None:
     async with open_gateway({"x": peer("Echo")}) as gateway:
-        tool = await gateway.catalogue.resolve("x.echo")
+        tool = await gateway.catalogue.lookup.resolve("x.echo")
     assert tool.definition["vendorField"] == {"kept": True}
 
 

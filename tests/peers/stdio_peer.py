@@ -308,6 +308,33 @@ class Mutates(Echo):
             super().on_request(message)
 
 
+class TellsOfChanges(Mutates):
+    """Says that its list has changed when `tell` is called, and then answers. Counts calls of `send`, and its lists."""
+
+    sent = lists = 0
+
+    def on_request(self, message: Message) -> None:
+        name = message.get("params", {}).get("name")
+        self.lists += message["method"] == "tools/list"
+        if name == "tell":
+            self.notify("notifications/tools/list_changed")
+        elif name == "send":
+            self.sent += 1
+        if message["method"] == "tools/list" and not self.listing["tools"]:
+            self.refuse(message["id"], -32000, "not today")
+        elif name == "calls":
+            self.text(message["id"], json.dumps({"sent": self.sent, "lists": self.lists}))
+        else:
+            super().on_request(message)
+
+
+class SaysItsKey(Echo):
+    """Answers every call with the variable KEY that it was started with."""
+
+    def on_call(self, number: Any, name: str, arguments: Message, meta: Message) -> None:
+        self.text(number, os.environ["KEY"])
+
+
 HOSTILE = "<script>window.hurt=1</script><img src=x onerror=window.hurt=1>\"'><svg onload=window.hurt=1>{{7*7}}\u202e"
 
 

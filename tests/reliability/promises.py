@@ -49,6 +49,7 @@ SUBJECTS = {
     "F33": "slow growth",
     "F34": "more load than one machine can serve",
     "F36": "the daemon that clients share is stopped",
+    "F37": "one process decides what another one serves",
     "T1": "a web page calls the local gateway",
     "T2": "a remote user changes what is executed",
     "T3": "a route without its guard",

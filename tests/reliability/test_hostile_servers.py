@@ -145,7 +145,7 @@ async def test_t13_names_that_look_alike_stay_apart(open_gateway: OpenGateway) -
         wire = [name for name, tool in gateway.catalogue.now.wire.items() if tool.server == "x"]
         assert len(wire) == len(set(wire)) == len(tools)
         assert all(name.isascii() for name in wire)
-        assert (await gateway.catalogue.resolve("x.echo")).name == "echo"
+        assert (await gateway.catalogue.lookup.resolve("x.echo")).name == "echo"
 
 
 class Counted(list[int]):

@@ -169,7 +169,7 @@ async def test_many_new_tools_are_encoded_in_the_background_and_stored(open_gate
 def is_learned(gateway: Gateway) -> dict[str, bool]:
     found: dict[str, bool] = {}
     for name, listing in gateway.catalogue.now.listings.items():
-        segment = Segment.read(gateway.catalogue.segment(listing), len(listing.tools))
+        segment = Segment.read(gateway.catalogue.storage.segment(listing), len(listing.tools))
         found[name] = segment is not None and segment.is_learned
     return found
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from wicket_mcp.errors import Internal
 from wicket_mcp.model import LOCAL, Listing, Principal, Rejected, Tool
 from wicket_mcp.store import records
-from wicket_mcp.store.base import Store
+from wicket_mcp.store.base import NOTHING, Store
 from wicket_mcp.store.model import (
     AuditQuery,
     CallRecord,
@@ -56,6 +56,26 @@ async def changed(store: Store, version: Callable[[], int | None], before: int |
         while (now := version()) == before:
             await store.load_note("something to wait for")
     return now
+
+
+class Heard:
+    """The areas of which a store has heard that they changed, until somebody has waited for them."""
+
+    def __init__(self, store: Store) -> None:
+        self._areas: set[str] = set()
+        self._news = asyncio.Event()
+        store.hear_changes(self._take)
+
+    def _take(self, area: str) -> None:
+        self._areas.add(area)
+        self._news.set()
+
+    async def wait_for(self, area: str) -> None:
+        async with asyncio.timeout(10):
+            while area not in self._areas:
+                self._news.clear()
+                await self._news.wait()
+        self._areas.remove(area)
 
 
 def listing(server: str, *tools: str) -> Listing:
@@ -113,6 +133,42 @@ class TestListings:
         await store.drop_listing("x")
         await store.drop_listing("never there")
         assert await store.load_listings() == []
+
+    async def test_what_others_stored_is_read_once_and_in_their_order(
+        self, store: Store, open_another: OpenAnother
+    ) -> None:
+        other = await open_another()
+        before = other.definitions_version()
+        first = await store.save_listing(StoredListing(listing("x", "a"), "1"))
+        second = await store.save_listing(StoredListing(listing("y"), "1"))
+        assert await changed(other, other.definitions_version, before) != before
+        [(number, one), (later, _)] = await other.new_listings(NOTHING)
+        assert (one.listing.server, number, later) == ("x", first, second)
+        assert await other.new_listings(second) == []
+        third = await other.save_listing(StoredListing(listing("x", "b"), "1"))
+        assert [(number, entry.listing.server) for number, entry in await store.new_listings(second)] == [(third, "x")]
+        assert first < second < third
+
+
+class TestChanges:
+    async def test_every_process_hears_of_a_change_by_any(self, store: Store, open_another: OpenAnother) -> None:
+        other = await open_another()
+        heard = Heard(store), Heard(other)
+        await store.save_key(key())
+        await other.save_listing(StoredListing(listing("x"), "1"))
+        for hearing in heard:
+            await hearing.wait_for("api_key")
+            await hearing.wait_for("listing")
+
+    async def test_what_calls_record_is_no_change(self, store: Store, open_another: OpenAnother) -> None:
+        """A gateway records all the time: what it knows must not have to be read again for that."""
+        await store.save_key(key())
+        other = await open_another()
+        versions = store.keys_version(), other.keys_version()
+        await other.save_approval(approval())
+        store.mark_key_used(b"1", NOW)
+        await store.keys()  # when this returns, the use is stored
+        assert (store.keys_version(), other.keys_version()) == versions
 
 
 class TestResults:
@@ -490,16 +546,15 @@ class TestDomainsOnboardingManaged:
         self, store: Store, open_another: OpenAnother
     ) -> None:
         other = await open_another()
-        before = other.managed_version()
+        heard = Heard(other)
         late = StoredManaged("a", "npm", {"command": "npx"}, running=True, owner="ann", created_at=NOW + 1)
         early = StoredManaged("b", "manual", {}, running=False, owner="", created_at=NOW)
         for managed in (late, early):
             await store.save_managed(managed)
-        assert await changed(other, other.managed_version, before) != before
+        await heard.wait_for("managed_server")
         assert await other.managed_servers() == [early, late]
-        before = other.managed_version()
         await store.drop_managed("b")
-        assert await changed(other, other.managed_version, before) != before
+        await heard.wait_for("managed_server")
         assert await store.managed_servers() == [late]
 
 
@@ -555,12 +610,10 @@ class TestPins:
     async def test_pins_are_read_by_server_the_newest_of_a_name_last(
         self, store: Store, open_another: OpenAnother
     ) -> None:
-        before = (await open_another()).pins_version()
         await store.save_pins([pin("2", at=NOW + 1), pin("1"), pin("3", server="y")])
         other = await open_another()
         assert await other.pins("x") == [pin("1"), pin("2", at=NOW + 1)]
         assert await other.pins() == [pin("1"), pin("2", at=NOW + 1), pin("3", server="y")]
-        assert before is not None
 
     async def test_a_pin_of_the_same_digest_is_replaced(self, store: Store) -> None:
         await store.save_pins([pin("1"), pin("2", at=NOW + 1)])
@@ -587,9 +640,20 @@ class TestPins:
         assert len(await store.pins("y")) == 1
 
     async def test_a_version_shows_that_another_process_saved(self, store: Store, open_another: OpenAnother) -> None:
-        before = store.pins_version()
+        before = store.definitions_version()
         await (await open_another()).save_pins([pin("1")])
-        assert await changed(store, store.pins_version, before) != before
+        assert await changed(store, store.definitions_version, before) != before
+
+    async def test_what_others_saved_is_read_once(self, store: Store, open_another: OpenAnother) -> None:
+        other = await open_another()
+        await store.save_pins([pin("1"), pin("2", at=NOW + 1)])
+        first, pins = await other.new_pins(NOTHING)
+        assert pins == [pin("1"), pin("2", at=NOW + 1)]
+        assert await other.new_pins(first) == (first, [])
+        await store.save_pins([pin("1", at=NOW + 2)])
+        second, pins = await other.new_pins(first)
+        assert pins == [pin("1", at=NOW + 2)]
+        assert second > first
 
 
 def approval(number: str = "a1", **options: object) -> StoredApproval:

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import OpenGateway, peer
+from tests.conftest import OpenGateway, Server, peer
 from tests.trust.conftest import PROMPT, READ, SEND, TEMPLATE, Offer
 from wicket_mcp import Gateway
 from wicket_mcp.catalog.listing import fingerprint
-from wicket_mcp.codec import encode
+from wicket_mcp.codec import decode, encode
 from wicket_mcp.config.model.server import ServerConfig
-from wicket_mcp.errors import AmbiguousName, Denied, UnknownName
+from wicket_mcp.errors import AmbiguousName, Denied, Unavailable, UnknownName
 from wicket_mcp.model import LOCAL, JsonObject, Listing, Silent, Tool
 from wicket_mcp.store.model import PINS_OF_NAME, StoredPin
 from wicket_mcp.trust.pins import Pins, digest_of, policy_for
@@ -306,3 +306,63 @@ async def test_v12_forms_and_names_that_were_accepted_long_ago_are_forgotten(
             await pins.save(pins.review(config, "source", listing(f"new_{number}", "New.")).pins)
         assert pins.review(config, "source", listing("new_0", "New.")).pins == ()
         assert len(pins.review(config, "source", listing("send", "Form 8.")).pins) == 1
+
+
+async def test_a_call_waits_for_the_review_of_a_change_that_its_server_reported(
+    offer: Offer, open_gateway: OpenGateway
+) -> None:
+    """The first call after a change slipped by while the server was listed again."""
+    async with open_gateway({"m": told(offer(SEND, *TELLING))}) as gateway:
+        await gateway.call("m.send", {"to": "ann"})
+        told(offer({**SEND, "description": POISON}, *TELLING))
+        await gateway.call("m.tell")
+        with pytest.raises(Denied, match="'m.send' is held and was not called: its description changed"):
+            await gateway.call("m.send", {"to": "ann"})
+        assert await counted(gateway, "sent") == 1
+
+
+async def test_a_call_that_starts_its_server_waits_for_the_review_of_what_it_offers(
+    offer: Offer, open_gateway: OpenGateway
+) -> None:
+    """A package of another version said nothing: its first call slipped by."""
+    async with open_gateway({"m": told(offer(SEND, *TELLING))}) as gateway:
+        await gateway.call("m.send", {"to": "ann"})
+    told(offer({**SEND, "description": POISON}, *TELLING))
+    async with open_gateway({"m": told(offer({**SEND, "description": POISON}, *TELLING))}) as gateway:
+        with pytest.raises(Denied, match="'m.send' is held and was not called: its description changed"):
+            await gateway.call("m.send", {"to": "ann"})
+        assert await counted(gateway, "sent") == 0
+
+
+async def test_a_call_after_a_change_that_cannot_be_read_is_refused_and_not_sent(
+    offer: Offer, open_gateway: OpenGateway
+) -> None:
+    async with open_gateway({"m": told(offer(SEND, *TELLING))}) as gateway:
+        await gateway.call("m.send", {"to": "ann"})
+        offer()
+        await gateway.call("m.tell")
+        with pytest.raises(Unavailable, match="may have changed, and its tools could not be listed again; nothing was"):
+            await gateway.call("m.send", {"to": "ann"})
+        told(offer(SEND, *TELLING))
+        await gateway.call("m.send", {"to": "ann"})
+        assert await counted(gateway, "sent") == 2
+
+
+async def test_calls_do_not_list_a_server_that_has_reported_nothing(offer: Offer, open_gateway: OpenGateway) -> None:
+    async with open_gateway({"m": told(offer(SEND, *TELLING))}) as gateway:
+        for _ in range(5):
+            await gateway.call("m.send", {"to": "ann"})
+        assert await counted(gateway, "lists") == 1
+
+
+TELLING: list[JsonObject] = [{"name": name, "inputSchema": {"type": "object"}} for name in ("tell", "calls")]
+
+
+def told(server: Server) -> Server:
+    """The same server, which can say that its list has changed, and counts."""
+    return {**server, "args": [*server["args"][:-1], "TellsOfChanges"]}
+
+
+async def counted(gateway: Gateway, what: str) -> int:
+    counts: JsonObject = decode((await gateway.call("m.calls"))["content"][0]["text"])
+    return int(counts[what])

@@ -17,6 +17,7 @@ from tests.gateway.serving import META, Raw, raw_client
 from tests.gateway.test_faults import gone
 from tests.peers.counting_servers import CountingServer
 from tests.workers.conftest import Served, Start
+from wicket_mcp.codec import decode, encode
 from wicket_mcp.surface.server import DRAIN, LAST_CALL
 from wicket_mcp.workers import leave_within
 
@@ -180,6 +181,31 @@ async def _stream(client: Raw, params: dict[str, Any]) -> Any:
     status, _, body = await client.post(message, headers, token=None)
     assert status == 200, body
     return body
+
+
+async def test_a_change_is_read_once_for_all_workers(start: Start, tmp_path: Path) -> None:
+    """B15: each worker listed the server again, reviewed, pinned and stored the same."""
+    listing = tmp_path / "listing.json"
+    tools = [{"name": name, "inputSchema": {"type": "object"}} for name in ("tell", "calls")]
+    listing.write_bytes(encode({"tools": tools}))
+    async with start({"x": peer("TellsOfChanges", env={"LISTING": str(listing)})}, workers=2) as served:
+
+        async def everybody(name: str) -> list[str]:
+            """The answers over many connections, so that every worker has accepted some."""
+            answers: list[str] = []
+            for _ in range(12):
+                async with raw_client(served.address) as client:
+                    result = await Served(served.process, served.address, client).call(name)
+                    answers.append(result["content"][0]["text"])
+            return answers
+
+        before = decode((await everybody("x.calls"))[-1])["lists"]
+        listing.write_bytes(encode({"tools": [*tools, {"name": "send", "inputSchema": {"type": "object"}}]}))
+        await served.call("x.tell")
+        async with asyncio.timeout(30):
+            while set(await everybody("x.send")) != {"it ran"}:
+                pass
+        assert decode((await everybody("x.calls"))[-1])["lists"] == before + 1
 
 
 async def test_a_servers_limit_holds_for_all_workers_together(start: Start) -> None:

@@ -28,9 +28,10 @@ _SHOWN = 8000  # characters of a diff that a form may have: what a person does n
 def check_held(catalogue: Catalogue, approver: Approver) -> Layer:
     def layer(inner: Handler) -> Handler:
         async def handle(request: Request) -> Result:
-            if _find(catalogue, request) is None:
+            caller = request.caller
+            if catalogue.is_current(request.server, caller) and _find(catalogue, request) is None:
                 return await inner(request)
-            await catalogue.reconsider()
+            await catalogue.settle(request.server, caller)
             change = _find(catalogue, request)
             if change is not None:
                 await _settle(catalogue, approver, change, request)

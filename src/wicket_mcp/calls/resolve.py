@@ -23,7 +23,7 @@ def resolve_tool(catalogue: Catalogue) -> Layer:
                 view = catalogue.now.seen_by.get(request.caller.principal)
                 tool = view.exact.get(request.name) if view is not None else None
             if tool is None:
-                tool = await catalogue.resolve(request.name, request.caller.principal)
+                tool = await catalogue.lookup.resolve(request.name, request.caller.principal)
             span = request.span
             span.server, span.name = tool.server, tool.own_name or tool.name
             return await inner(replace(request, server=tool.server, tool=tool))
@@ -116,7 +116,7 @@ async def _name_server(catalogue: Catalogue, addresses: Addresses, request: Requ
             return server, {**params, "uri": uri}
     elif isinstance(params.get("name"), str):
         with suppress(UnknownName, AmbiguousName):
-            tool = await catalogue.resolve(params["name"], principal)
+            tool = await catalogue.lookup.resolve(params["name"], principal)
             return tool.server, {**params, "name": tool.own_name or tool.name}
         with suppress(UnknownName):
             server, name = await addresses.find_prompt(params["name"], principal)

@@ -6,11 +6,12 @@ the command instead.
 """
 
 import secrets
+from contextlib import suppress
 from urllib.parse import quote, urljoin
 
 from wicket_mcp.calls.forward import ask
 from wicket_mcp.catalog.catalogue import Catalogue
-from wicket_mcp.errors import NeedsSignIn, Unasked
+from wicket_mcp.errors import Internal, NeedsSignIn, Unasked
 from wicket_mcp.identity.accounts import Accounts, may_sign_in, own_keys
 from wicket_mcp.request import Handler, Layer, Request, Result
 
@@ -20,6 +21,9 @@ ROUNDS = 3  # a server may ask for more rights after a sign-in
 def sign_in(accounts: Accounts, catalogue: Catalogue) -> Layer:
     def layer(inner: Handler) -> Handler:
         async def handle(request: Request) -> Result:
+            if accounts.is_behind:  # another process may have signed in or out
+                with suppress(Internal):  # a state that does not answer: as before
+                    await accounts.compare_given()
             for _ in range(ROUNDS):
                 try:
                     return await inner(request)

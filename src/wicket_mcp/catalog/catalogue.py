@@ -2,28 +2,33 @@
 
 A new process answers from the stored listings without connecting to anything. A server that was never listed is asked
 once, when its listing is needed. After that a listing is renewed when the server reports a change, when it reconnects,
-or when its time to live is over; never while a call waits.
+or when its time to live is over; no call waits for it, except one to a server whose changes are held. What another
+process lists or accepts is taken in before the next such call, and soon by itself.
 """
 
 import asyncio
 import logging
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AsyncExitStack, suppress
 
-from wicket_mcp.budget import MAX_NAME, MAX_NAMES, check_length
-from wicket_mcp.catalog.failures import STILL_STARTING, ask_again, is_news
+from wicket_mcp.catalog.failures import STILL_STARTING, is_news
 from wicket_mcp.catalog.listing import fingerprint, log_rejections, read_listing
+from wicket_mcp.catalog.lookup import Lookup
 from wicket_mcp.catalog.pace import RENEW_EVERY, Pace
 from wicket_mcp.catalog.readers import Readers
+from wicket_mcp.catalog.reported import Reported
 from wicket_mcp.catalog.retries import Retries
+from wicket_mcp.catalog.reviews import Reviews
 from wicket_mcp.catalog.shares import merge, of_present_holders
 from wicket_mcp.catalog.snapshot import Snapshot
+from wicket_mcp.catalog.storage import ListingStorage
 from wicket_mcp.catalog.view import View
 from wicket_mcp.config.model.config import LimitsConfig, ProfileConfig, ServerConfig
-from wicket_mcp.errors import CannotStart, ConfigError, NeedsSignIn, Unavailable, UnknownName, WicketError
+from wicket_mcp.errors import CannotStart, ConfigError, NeedsSignIn, Unavailable, WicketError
 from wicket_mcp.extensions import TASKS, declares
-from wicket_mcp.lanes import Lane
-from wicket_mcp.model import LOCAL, JsonObject, Listing, Principal, Tool
+from wicket_mcp.model import LOCAL, Caller, JsonObject, Listing, Principal
 from wicket_mcp.request import GATEWAY, Handler, internal
 from wicket_mcp.store.base import ListingStore
 from wicket_mcp.store.listings import alike
@@ -31,6 +36,7 @@ from wicket_mcp.store.model import StoredListing
 from wicket_mcp.tasks import Tasks
 from wicket_mcp.trust.pins import Entry, Held, Pins
 from wicket_mcp.trust.policy import Policy
+from wicket_mcp.upstream.announcements import heard_at
 from wicket_mcp.upstream.events import UpstreamEvent
 from wicket_mcp.upstream.lifecycle import State
 from wicket_mcp.upstream.pool import Pool
@@ -38,7 +44,8 @@ from wicket_mcp.upstream.pool import Pool
 log = logging.getLogger(__name__)
 
 LISTING_TIMEOUT = 30.0
-PIN_PATIENCE = 1.0  # seconds that a new listing waits for its pins to be stored
+OTHERS_PATIENCE = 1.0  # seconds that a call waits for what other processes have stored
+OWNER_PATIENCE = 5.0  # seconds until we list a server whose owner has heard of a change and has stored nothing
 MAX_PAGES = 200  # of one of a server's lists
 
 
@@ -68,15 +75,15 @@ class Catalogue:
         """The user's short names for tools."""
         self._pool = pool
         self._forward = forward
-        self._store = store
+        self.storage = ListingStorage(store)
         self._limits = limits
-        self._pins = pins
-        self._unreviewed: dict[str, Listing] = {}
-        """Each server's own listing, if it differs from the shown one."""
-        self._held: dict[str, Mapping[Entry, Held]] = {}
+        self._reviews = Reviews(pins)
         self.now = Snapshot(0, {}, self.servers, self._aliases, self.failures, self._policy())
-        self._segments: dict[str, tuple[Listing, bytes]] = {}
         self._loading: asyncio.Task[None] | None = None
+        self._catching_up: asyncio.Task[None] | None = None
+        self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        """Held while a server's listing is reviewed, published and stored: what is older cannot come last."""
+        self._reported = Reported()
         self._running: dict[str, asyncio.Task[None]] = {}
         self._pace = Pace(lambda server: self._tasks.start(self.renew(server), f"renew {server}"))
         self._retries = Retries(self._schedule)
@@ -85,8 +92,7 @@ class Catalogue:
         self._readers = Readers()
         self._watchers: list[Callable[[Snapshot, Snapshot], None]] = []
         self._tasks = Tasks()
-        self._reviews = Lane("listings that are looked through", width=1, share=1, waiting=MAX_NAMES)
-        self._lookups = Lane("names that are looked up", width=2, share=1, waiting=MAX_NAMES * 4)
+        self.lookup = Lookup(self)
 
     def answer_within(self, seconds: float) -> None:
         """Limit how long a search waits for servers that were never listed."""
@@ -103,7 +109,7 @@ class Catalogue:
     async def load(self) -> Snapshot:
         """The snapshot, after loading the stored listings. Cheap after the first time."""
         if self._loading is None:
-            self._loading = self._tasks.start(self._load(), "load catalogue", awaited=True)
+            self._loading = self._tasks.start(self._take_in(), "load catalogue", awaited=True)
         if not self._loading.done():
             await asyncio.shield(self._loading)
         return self.now
@@ -123,10 +129,9 @@ class Catalogue:
         next time, but only requests that name it wait for it. A server with user accounts is asked on behalf of
         `principal`.
         """
-        snapshot = await self.load()
-        if self._held:
-            await self.reconsider()
-            snapshot = self.now
+        await self.load()
+        await self.catch_up()
+        snapshot = self.now
         names = self.servers if servers is None else [name for name in servers if name in self.servers]
         if principal is not None and snapshot.policy.is_restricted(principal):
             names = [name for name in names if snapshot.policy.shows(principal, name)]
@@ -156,56 +161,124 @@ class Catalogue:
 
     def held_entries(self, server: str) -> Mapping[Entry, Held]:
         """The entries of a server that are not accepted yet and so cannot be called."""
-        return self._held.get(server, {})
+        return self._reviews.held_entries(server)
 
     def listings_as_said(self) -> list[Listing]:
         """The servers' own listings, even if something else is shown."""
-        return [self._unreviewed.get(name, listing) for name, listing in self.now.listings.items()]
+        return [self._reviews.as_said(listing) for listing in self.now.listings.values()]
 
     async def approve(self, held: Held, by: str) -> None:
         """Accept an entry of a server as it is now."""
-        if self._pins is not None:
-            await self._pins.approve(held, fingerprint(self.servers[held.server]), by)
-            await self._review_again()
+        config = self.servers[held.server]
+        await self._reviews.approve(held, config, by)
+        for listing in await self._review_again([held.server]):
+            await self.storage.keep(
+                listing, fingerprint(config)
+            )  # without the search segment, which was built from the shown listing
 
-    async def reconsider(self) -> None:
-        """Check whether held entries were accepted meanwhile, perhaps in another process."""
-        if self._pins is not None and self._unreviewed and await self._pins.load():
-            await self._review_again()
+    async def _review_again(self, servers: Iterable[str]) -> list[Listing]:
+        """Look through what these servers offer; the listings of which something else is shown."""
+        changed: list[Listing] = []
+        for server in servers:
+            async with self._turns[server]:
+                listing = self._find_own(server)
+                if listing is None or server not in self.servers:
+                    continue
+                reviewed = await self._review(listing)
+                if server in self.servers and reviewed != self.now.listings.get(server):
+                    self._publish({**self.now.listings, server: reviewed})
+                    changed.append(listing)
+        return changed
 
-    async def _review_again(self) -> None:
-        for server, listing in list(self._unreviewed.items()):
-            if server not in self.servers:
-                continue
-            reviewed = await self._review(listing)
-            if reviewed != self.now.listings.get(server):
-                self._publish({**self.now.listings, server: reviewed})
-                await self._keep(listing)  # without the search segment, which was built from the shown listing
+    # What other processes decide, and what servers report
+
+    async def catch_up(self) -> None:
+        """Take in what other processes have listed and accepted. A state that does not answer holds nobody up."""
+        if not self.storage.is_behind or self._loading is None or not self._loading.done():  # which reads everything
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(OTHERS_PATIENCE):
+                for _ in range(2):  # what is under way may have begun too early
+                    if not self.storage.is_behind:
+                        return
+                    if self._catching_up is None or self._catching_up.done():
+                        self._catching_up = self._tasks.start(self._take_in(), "take in listings", awaited=True)
+                    await asyncio.shield(self._catching_up)
+
+    def is_current(self, server: str, caller: Caller) -> bool:
+        """Whether everything is known that other processes decided, and that the server can have changed."""
+        if self.storage.is_behind or self._reported.is_open(server):
+            return False
+        return self._pool.is_open(server, caller.principal, caller.session)
+
+    async def settle(self, server: str, caller: Caller) -> None:
+        """Wait until what others decided, and what the server has changed so far, is reviewed. A server that is not
+        running is started first: it may be another version. Raises WicketError; then nothing was sent.
+        """
+        await self.catch_up()
+        config = self.servers[server]
+        await self._pool.start(server, caller.session, caller.principal)
+        reports = self._reported.number(server)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(config.timeout):
+                for _ in range(2):  # a reading that is under way may have begun too early
+                    if self._reported.is_open(server, reports):
+                        self._readers.offer(config, caller.principal)
+                        await asyncio.shield(self._reading(server))
+        if self._reported.is_open(server, reports) and server in self.servers:
+            text = f"Server '{server}' may have changed, and its tools could not be listed again; nothing was sent."
+            raise Unavailable(server, text, hint=self.failures.get(server, "Try again in a moment."))
+
+    async def _take_in(self) -> None:
+        """Read, review and publish what was stored since the last time."""
+        version = self.storage.version
+        try:
+            news = await self.storage.read()
+            accepted = await self._reviews.read_accepted()
+        except WicketError as problem:
+            log.warning("what other processes stored about servers could not be read: %s", problem)
+            return
+        async with AsyncExitStack() as turns:
+            reviews: dict[str, Listing] = {}
+            for number, stored in news:
+                server = stored.listing.server
+                await turns.enter_async_context(self._turns[server])
+                if self._is_wanted(number, stored):
+                    reviews[server] = await self._review(self._choose_known(stored.listing))
+            for number, stored in news:
+                server = stored.listing.server
+                if server in reviews and self._has_changed(server, stored.fingerprint):
+                    del reviews[server]
+                elif server in reviews:
+                    self.storage.use(number, stored, known=self._find_own(server))
+                    if self._reported.is_open(server) and self._reported.answer_all(server, stored.listing.listed_at):
+                        self._pace.cancel(server)
+            if any(listing != self.now.listings.get(server) for server, listing in reviews.items()):
+                self._publish({**self.now.listings, **reviews})
+        await self._review_again(server for server in accepted if server not in reviews)
+        self.storage.catch_up_with(version)
+
+    def _is_wanted(self, number: int, stored: StoredListing) -> bool:
+        """Whether a stored listing is to be used in place of ours, if we have one."""
+        server = stored.listing.server
+        if self._has_changed(server, stored.fingerprint) or not self.storage.is_newer(server, number):
+            return False
+        return server not in self.now.listings or self.servers[server].credentials == "shared"
+
+    def _find_own(self, server: str) -> Listing | None:
+        """What a server said of itself when it was last listed."""
+        listing = self.now.listings.get(server)
+        return None if listing is None else self._reviews.as_said(listing)
+
+    def _choose_known(self, listing: Listing) -> Listing:
+        """The listing as we have it already, if it has the same content: its search segment stays valid."""
+        current = self._find_own(listing.server)
+        return current if current is not None and alike(current, listing) else listing
 
     async def _review(self, listing: Listing) -> Listing:
-        """The listing as it may be shown: entries that are not accepted are held."""
-        server = listing.server
-        if self._pins is None or server not in self.servers:
-            return listing
-        await self._pins.load_once()
-        config = self.servers[server]
-        review_of = self._pins.reviewer(config, fingerprint(config), self.now.tools)
-        review = await self._reviews.compute(server, lambda: review_of(listing))
-        if review.held != self._held.get(server) or review.pins:
-            for words in review.told:
-                log.warning("%s", words)
-        self._unreviewed.pop(server, None)
-        self._held.pop(server, None)
-        if review.listing is not listing:
-            self._unreviewed[server] = listing
-        if review.held:
-            self._held[server] = review.held
-        try:
-            async with asyncio.timeout(PIN_PATIENCE):
-                await self._pins.save(review.pins)
-        except (WicketError, TimeoutError) as problem:
-            log.warning("what '%s' offers could not be pinned: %s", server, str(problem) or "the state is busy")
-        return review.listing
+        """The listing as it may be shown."""
+        config = self.servers.get(listing.server)
+        return listing if config is None else await self._reviews.look_through(listing, config, self.now.tools)
 
     async def renew(self, server: str, principal: Principal | None = None) -> None:
         """Read the lists of `server` now; one reading at a time. Failures are recorded, not raised.
@@ -238,54 +311,9 @@ class Catalogue:
             task.add_done_callback(lambda _: self._end_renewal(server))
         return task
 
-    async def resolve(self, name: str, principal: Principal = LOCAL) -> Tool:
-        """The tool that `name` means for `principal`. Asks servers that were never listed before giving up.
-
-        Raises UnknownName, AmbiguousName, Denied, and Unavailable if the server in the name could not be asked.
-        """
-        check_length(name, MAX_NAME, "A name")
-        snapshot = await self.load()
-        try:
-            return await self._find(snapshot.view(principal), name, principal)
-        except UnknownName:
-            meant = snapshot.aliases.get(name, name)
-            visible = [server for server in snapshot.servers if snapshot.policy.shows(principal, server)]
-            unseen = [server for server in visible if server not in snapshot.listings]
-            likely = [server for server in unseen if meant.startswith((f"{server}.", f"{server}__"))]
-            open_still = [server for server in unseen if server in self._running or server not in self.failures]
-        if unseen:  # a call that names its server waits as long as that takes; otherwise any of them may have the tool
-            patience = None if likely else self.patience
-            snapshot = await self.complete(likely or open_still, principal, patience=patience)
-        view = snapshot.view(principal)
-        try:
-            return await self._find(view, name, principal)
-        except UnknownName as problem:
-            failing = [server for server in self.failures if server in visible]
-            silent = next((server for server in failing if meant.startswith(f"{server}.")), None)
-            if silent is None or not unseen:
-                near = await self._lookups.compute(principal.id, lambda: view.names.near(name))
-                starting = sum(self.failures.get(server) == STILL_STARTING for server in visible)
-                hint = ask_again(starting) if starting else problem.hint
-                unknown = UnknownName(problem.kind, problem.name, near, hint=hint)
-                hidden = await self.find_hidden(name, principal)
-                unknown.rule = hidden[1] if hidden is not None else ""
-                raise unknown from None
-            if silent in self.unauthenticated:
-                raise NeedsSignIn(silent, self.unauthenticated[silent]) from None
-            raise Unavailable(silent, f"'{name}' is not known: {self.failures[silent]}") from None
-
-    async def find_hidden(self, name: str, principal: Principal) -> tuple[Tool, str] | None:
-        """The tool of this name that an option keeps from `principal`, and the option. Asks no server."""
-        snapshot = await self.load()
-        if snapshot.policy.visibility(principal).unrestricted:
-            return None
-        return await self._lookups.compute(principal.id, lambda: snapshot.find_hidden(name, principal))
-
-    async def _find(self, view: View, name: str, principal: Principal) -> Tool:
-        """`view.resolve`, with slow work done in a thread."""
-        if not view.is_quick(name):
-            await self._lookups.compute(principal.id, view.prepare)
-        return view.resolve(name, suggest=False)
+    def is_listing(self, server: str) -> bool:
+        """Whether the lists of a server are being read."""
+        return server in self._running
 
     def has_tasks(self, server: str) -> bool:
         """Whether a server declares that it may answer calls with tasks."""
@@ -304,9 +332,7 @@ class Catalogue:
     def remove(self, server: str) -> None:
         """Remove a server: its tools disappear from every list at once."""
         self.servers = {name: config for name, config in self.servers.items() if name != server}
-        self.failures.pop(server, None)
-        self._forget_retries(server)
-        self._pace.cancel(server)
+        self._forget(server)
         self._publish(self.now.listings, self._policy())
 
     def _policy(self) -> Policy:
@@ -322,27 +348,30 @@ class Catalogue:
         """Apply another configuration: listings of servers with an unchanged connection stay."""
         self._aliases, self._limits, self._profiles = aliases, limits, tuple(profiles)
         old, self.servers = self.servers, {server.name: server for server in servers if server.enabled}
-        same = {
-            name
-            for name, server in self.servers.items()
-            if name in old and fingerprint(server) == fingerprint(old[name])
-        }
+        same = {name for name in old if not self._has_changed(name, fingerprint(old[name]))}
         for name in old.keys() - same:
-            self.failures.pop(name, None)
-            self._forget_retries(name)
-            self._pace.cancel(name)
+            self._forget(name)
         unchanged = {name: listing for name, listing in self.now.listings.items() if name in same}
         self._publish(unchanged, self._policy())
+        others = [name for name in unchanged if self.servers[name] != old[name]]  # what is held may change
+        self._tasks.start(self._review_again(others), "look again at what servers offer")
 
     def on_event(self, event: UpstreamEvent) -> None:
         """An upstream sent an unsolicited message, or has just connected."""
-        config = self.servers.get(event.server)
-        if config is not None and event.method.endswith("/list_changed"):
+        server, config = event.server, self.servers.get(event.server)
+        is_new = event.method == "connected"
+        if config is None or not (is_new or event.method.endswith("/list_changed")):
+            return
+        self._readers.offer(config, event.principal)
+        if server in self.now.listings and self._pool.is_relayed(server):  # its owner lists it, once for all
+            self._reported.add(server, heard_at(event.params) or time.time())
+            if not is_new:
+                self._schedule(server, OWNER_PATIENCE)
+            return
+        self._reported.add(server, time.time())
+        if not is_new:
             self._readers.request(config, event.principal)
-            self._schedule(event.server)
-        elif event.method == "connected":
-            self._readers.offer(config, event.principal)
-            self._schedule(event.server)
+        self._schedule(server)
 
     async def close(self) -> None:
         self._pace.close()
@@ -362,10 +391,16 @@ class Catalogue:
         if waiting or self._readers.awaits(server):
             self._schedule(server)
 
-    def _schedule(self, server: str) -> None:
+    def _schedule(self, server: str, after: float = 0.0) -> None:
         """Renew `server` soon, unless a reading is under way."""
         if server not in self._running and server in self.servers:
-            self._pace.schedule(server)
+            self._pace.schedule(server, after)
+
+    def _forget(self, server: str) -> None:
+        self.failures.pop(server, None)
+        self._forget_retries(server)
+        self._pace.cancel(server)
+        self._reported.forget(server)
 
     def _renew_expired(self) -> None:
         """Renew listings past their time to live, but only of running servers: this does not start one."""
@@ -390,6 +425,7 @@ class Catalogue:
         """
         try:
             greeting = await self._pool.start(server, principal=reader)
+            reports = self._reported.number(server)  # with the one that this connection is new
             listing = await read_listing(
                 server,
                 greeting,
@@ -419,18 +455,19 @@ class Catalogue:
         if self._has_changed(server, identity):
             return False
         log_rejections(listing)
-        if reader is not GATEWAY:
-            before = self._unreviewed.get(server) or self.now.listings.get(server)
-            listing = merge(before, listing, reader.id)
-        reviewed = await self._review(listing)
-        if self._has_changed(server, identity):
-            return False
-        # Only now, with its tools: a search in between would neither find them nor name the server as starting.
-        self.failures.pop(server, None)
-        self.unauthenticated.pop(server, None)
-        self._forget_retries(server)
-        self._publish({**self.now.listings, server: reviewed})
-        await self._keep(listing)
+        async with self._turns[server]:
+            if reader is not GATEWAY:
+                listing = merge(self._find_own(server), listing, reader.id)
+            reviewed = await self._review(listing)
+            if self._has_changed(server, identity):
+                return False
+            # Only now, with its tools: a search in between would neither find them nor name the server as starting.
+            self.failures.pop(server, None)
+            self.unauthenticated.pop(server, None)
+            self._forget_retries(server)
+            self._reported.answer(server, reports)
+            self._publish({**self.now.listings, server: reviewed})
+            await self.storage.keep(listing, identity)
         return True
 
     async def _ask(self, server: str, method: str, params: JsonObject, reader: Principal) -> JsonObject:
@@ -439,7 +476,7 @@ class Catalogue:
     def hand_over(self, owner: str) -> None:
         """`owner` has their name now: what an earlier key of this name listed is nobody's any more."""
         holders = self._readers.hand_over(owner)
-        self._unreviewed = of_present_holders(self._unreviewed, holders)
+        self._reviews.keep_present_holders(holders)
         if of_present_holders(self.now.listings, holders) != self.now.listings:
             self._publish(self.now.listings)
 
@@ -458,44 +495,3 @@ class Catalogue:
         self._pool.distinguish(ordered)
         for watcher in self._watchers:
             watcher(old, self.now)
-
-    async def _keep(self, listing: Listing) -> None:
-        try:
-            await self._store.save_listing(StoredListing(listing, fingerprint(self.servers[listing.server])))
-        except WicketError as problem:
-            log.warning("the listing of '%s' could not be stored: %s", listing.server, problem)
-
-    def segment(self, listing: Listing) -> bytes:
-        """The search segment that is stored with exactly this listing; empty if there is none."""
-        made_of, segment = self._segments.get(listing.server, (None, b""))
-        return segment if made_of is listing else b""
-
-    def note_segment(self, listing: Listing, segment: bytes) -> None:
-        self._segments[listing.server] = (listing, segment)
-
-    async def take_stored(self) -> None:
-        """Load listings that other gateways have stored since: they are newer than ours."""
-        if self._loading is not None and self._loading.done():
-            await self._load(again=True)
-
-    async def _load(self, *, again: bool = False) -> None:
-        try:
-            stored = {entry.listing.server: entry for entry in await self._store.load_listings()}
-        except WicketError as problem:
-            log.warning("what is stored about servers could not be read; they are listed again: %s", problem)
-            return
-        known = {
-            name: stored[name].listing
-            for name, config in self.servers.items()
-            if name in stored
-            and stored[name].fingerprint == fingerprint(config)
-            and (not again or (config.credentials == "shared" and self._is_news(stored[name].listing)))
-        }
-        self._segments |= {name: (listing, stored[name].segment) for name, listing in known.items()}
-        known = {name: await self._review(listing) for name, listing in known.items()}
-        if known:
-            self._publish({**self.now.listings, **known} if again else {**known, **self.now.listings})
-
-    def _is_news(self, listing: Listing) -> bool:
-        current = self._unreviewed.get(listing.server) or self.now.listings.get(listing.server)
-        return current is None or not alike(current, listing)

@@ -10,8 +10,10 @@ from typing import NamedTuple, cast
 
 from wicket_mcp.catalog.list_fields import Pages, combine, exceeds
 from wicket_mcp.model import META_SUBSCRIPTION, JsonObject, ListKind, as_object
+from wicket_mcp.upstream.announcements import HEARD_AT
 from wicket_mcp.upstream.events import UpstreamEvent
 
+_OURS = frozenset({META_SUBSCRIPTION, HEARD_AT})
 KEPT = 8
 """Notifications of one list of one server, the latest ones."""
 
@@ -35,7 +37,7 @@ class ChangeNotices:
     def hear(self, event: UpstreamEvent, *, shared: bool) -> None:
         """A server sent `list_changed`, over a connection that all its users share or that is one user's."""
         fields = {name: value for name, value in event.params.items() if name != "_meta"}
-        meta = {name: v for name, v in as_object(event.params.get("_meta")).items() if name != META_SUBSCRIPTION}
+        meta = {name: v for name, v in as_object(event.params.get("_meta")).items() if name not in _OURS}
         fields |= {"_meta": meta} if meta else {}
         if fields and not exceeds([fields]):
             kind = cast("ListKind", event.method.removeprefix("notifications/").removesuffix("/list_changed"))

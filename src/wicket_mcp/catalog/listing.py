@@ -35,6 +35,7 @@ MAX_LISTING_BYTES = 32 * 1024**2  # of all lists of a server together
 
 async def read_listing(server: str, greeting: Greeting, ask: Ask, max_tools: int, max_pages: int) -> Listing:
     """Ask `server` for all its lists. Raises what `ask` raises for tools; the other lists are optional."""
+    began = time.time()
     offered = greeting.capabilities
     pages = PageReader(ask, max_tools, max_pages)
     if greeting.fields and not exceeds([greeting.fields]):
@@ -61,7 +62,7 @@ async def read_listing(server: str, greeting: Greeting, ask: Ask, max_tools: int
         templates=tuple(templates),
         prompts=tuple(prompts),
         rejected=(*rejected, *pages.cut),
-        listed_at=time.time(),
+        listed_at=began,
         ttl=pages.ttl,
         fields=pages.fields,
     )

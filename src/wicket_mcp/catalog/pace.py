@@ -16,14 +16,19 @@ class Pace:
         self._scheduled: dict[str, asyncio.TimerHandle] = {}
         self._started: dict[str, deque[float]] = {}
 
-    def schedule(self, server: str) -> None:
-        """Start soon: at once if it was not started often lately, and only once however often this is called."""
-        if server in self._scheduled:
-            return
+    def schedule(self, server: str, after: float = 0.0) -> None:
+        """Start soon, or `after` these seconds: at once if it was not started often lately, and only once however often
+        this is called.
+        """
         loop = asyncio.get_running_loop()
         recent = self._started.setdefault(server, deque(maxlen=RENEW_BURST))
         due = recent[0] + RENEW_EVERY * RENEW_BURST if len(recent) == RENEW_BURST else loop.time()
-        self._scheduled[server] = loop.call_at(max(due, loop.time()), self._come_due, server)
+        due = max(due, loop.time() + after)
+        if (timer := self._scheduled.get(server)) is not None:
+            if timer.when() <= due:
+                return
+            timer.cancel()
+        self._scheduled[server] = loop.call_at(due, self._come_due, server)
 
     def _come_due(self, server: str) -> None:
         del self._scheduled[server]

@@ -38,7 +38,7 @@ def call(
 
     async def work(gateway: "Gateway") -> "JsonObject":
         try:
-            tool = await gateway.catalogue.resolve(name, gateway.principal)
+            tool = await gateway.catalogue.lookup.resolve(name, gateway.principal)
         except WicketError as problem:
             gateway.verbs.record_refusal(Silent(gateway.principal), "tools/call", name, problem)
             raise

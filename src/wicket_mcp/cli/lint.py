@@ -22,20 +22,24 @@ def lint(
 ) -> None:
     """Look for hidden text and orders to the model in texts of servers.
 
-    The exit code is 1 if it finds something of high severity.
+    Asks every server what it offers now; one that does not answer is named and not judged. The exit code is 1 if it
+    finds something of high severity.
 
     Example: wicket lint github
     """
 
     async def work(library: "Library") -> "list[Finding]":
+        import asyncio
+
         from wicket_mcp.trust.lint import lint as examine
 
         catalogue = library.catalogue
-        names = None if server is None else [catalogue.server(server).name]
-        await catalogue.complete(names)
+        await catalogue.load()
+        names = [*catalogue.servers] if server is None else [catalogue.server(server).name]
+        await asyncio.gather(*map(catalogue.renew, names))
         name_failures(catalogue.failures, verbose=verbose)
         findings = examine(catalogue.listings_as_said())
-        return [finding for finding in findings if names is None or finding.server in names]
+        return [finding for finding in findings if finding.server in names and finding.server not in catalogue.failures]
 
     findings = sorted(
         with_library(config, work, verbose=verbose), key=lambda item: (_ORDER[item.severity], item.server)

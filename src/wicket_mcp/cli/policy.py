@@ -148,9 +148,9 @@ async def _find(library: "Library", name: str, caller: "Principal") -> "tuple[To
 
     scope = "" if caller.may("invoke") else "scope invoke"
     try:
-        return await library.catalogue.resolve(name, caller), scope
+        return await library.catalogue.lookup.resolve(name, caller), scope
     except (Denied, UnknownName):
-        hidden = await library.catalogue.find_hidden(name, caller)
+        hidden = await library.catalogue.lookup.find_hidden(name, caller)
         if hidden is None:
             raise
         return hidden[0], scope or hidden[1]

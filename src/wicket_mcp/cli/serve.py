@@ -127,7 +127,8 @@ def _profile(config: "Config", name: str) -> str:
 
 
 async def _stdio(config: "Config", dialects: list[str], reloaded: "Callable[[Config], None]") -> None:
-    from wicket_mcp.app import Gateway, collect_seldom, run_until_signalled
+    from wicket_mcp.app import Gateway
+    from wicket_mcp.process import collect_seldom, run_until_signalled
 
     async def serve_client(stop: "asyncio.Event") -> None:
         _explain_to_a_person()
@@ -148,7 +149,8 @@ async def _http(
     no_auth: bool,
     print_clients: bool,
 ) -> None:
-    from wicket_mcp.app import Gateway, collect_seldom, run_until_signalled
+    from wicket_mcp.app import Gateway
+    from wicket_mcp.process import collect_seldom, run_until_signalled
     from wicket_mcp.surface.owner_token import load_token
     from wicket_mcp.surface.server import inherit_listener
     from wicket_mcp.workers import Inherited
@@ -176,7 +178,7 @@ async def _http(
 
 
 async def _workers(config: "Config", count: int, *, no_auth: bool, print_clients: bool) -> None:
-    from wicket_mcp.app import run_until_signalled
+    from wicket_mcp.process import run_until_signalled
     from wicket_mcp.surface.guard import check_exposure
     from wicket_mcp.surface.owner_token import load_token
     from wicket_mcp.surface.server import address_of, inherit_listener, listen

@@ -43,8 +43,9 @@ def main() -> int:
 
 
 async def _serve(config: Config, listener: socket.socket) -> None:
-    from wicket_mcp.app import Gateway, collect_seldom, run_until_signalled  # noqa: PLC0415  (a wrong configuration is told at once)
+    from wicket_mcp.app import Gateway  # noqa: PLC0415  (a wrong configuration is told at once)
     from wicket_mcp.daemon.server import Daemon, level_logs  # noqa: PLC0415
+    from wicket_mcp.process import collect_seldom, run_until_signalled  # noqa: PLC0415  (as above)
 
     level_logs(os.environ.get("WICKET_LOG") or config.log_level)
     for text in (*config.notes, config.untrusted):

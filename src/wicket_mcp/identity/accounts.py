@@ -5,6 +5,7 @@ so it loads the OAuth client (`oauth/`) only at the first rejected request or st
 """
 
 import asyncio
+import hashlib
 import logging
 import os
 from collections import Counter
@@ -13,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from wicket_mcp.codec import canonical
 from wicket_mcp.config.model.auth import AuthConfig
 from wicket_mcp.config.model.config import Config, OauthConfig, ResolvedServer, ServerConfig
 from wicket_mcp.config.read.secrets import fill_in
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LOOK_AGAIN = 5.0  # seconds until the vault is checked again for a new sign-in
+LOOK_AGAIN = 5.0  # seconds until the vault is checked again while it is not known whether it has changed
 LOOK_WITHIN = 0.5  # seconds that a call waits for this check
 _NEEDED = "needed"
 
@@ -65,8 +67,12 @@ class Accounts:
         self._credentials: dict[tuple[str, str], _OnDemand] = {}
         self._needs: dict[tuple[str, str], Challenge | None] = {}
         """The sign-in that is needed, by server and owner; None if none is."""
-        self._noted: set[tuple[str, str]] = set()
-        """The entries that the store has too, so that a change by another process counts."""
+        self._noted: dict[tuple[str, str], int | None] = {}
+        """The entries that the store has too, with the version of its notes: a change by another process counts."""
+        self._given: dict[tuple[str, str], bytes] = {}
+        """A digest of the variables that a command was started with, by server and owner."""
+        self._compared: int | None = None
+        """The vault's version when these were last compared with it."""
         self._changes: dict[tuple[str, str], int] = {}
         """How often a sign-in to a server happened at run time."""
         self.address = ""
@@ -143,7 +149,25 @@ class Accounts:
         if stored is None and config.required_keys:
             await self.need(config.name, owner, Challenge())
             raise NeedsSignIn(config.name, f"'{owner}' has not given {', '.join(config.required_keys)}")
+        self._given[config.name, owner] = _digest(stored or {})
         return stored or {}
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether a process may have changed variables that a command was started with."""
+        return bool(self._given) and self.vault.version() not in (None, self._compared)
+
+    async def compare_given(self) -> None:
+        """Use new connections where another process has changed the variables that commands were started with."""
+        from wicket_mcp.identity.oauth.keep import Keep  # noqa: PLC0415  (as above)
+
+        version = self.vault.version()
+        for (server, owner), digest in list(self._given.items()):
+            now = _digest(await Keep(self.vault).environment(owner, server) or {})
+            if now != digest and self._given.get((server, owner)) == digest:
+                self._given[server, owner] = now
+                await self.on_signed_in(server, owner)
+        self._compared = version
 
     async def find(self, server: ResolvedServer, url: str, principal: Principal) -> Credentials | None:
         config = server.config
@@ -164,9 +188,9 @@ class Accounts:
         before = self._needs.get((server, owner))
         self._needs[server, owner] = challenge
         if (before is None) != (challenge is None) or challenge is None:
-            self._noted.discard((server, owner))
+            self._noted.pop((server, owner), None)
             await self._notes.save_note(_note(server, owner), "" if challenge is None else _NEEDED)
-            self._noted.add((server, owner))
+            self._noted[server, owner] = None
 
     def challenge(self, server: str, owner: str) -> Challenge:
         """The server's last challenge."""
@@ -184,12 +208,13 @@ class Accounts:
 
     async def _is_needed(self, server: str, owner: str) -> bool:
         key = (server, owner)
-        if key in self._needs and (self._needs[key] is None or key not in self._noted):
+        version = self._notes.notes_version()
+        if key in self._needs and (key not in self._noted or self._noted[key] == version is not None):
             return self._needs[key] is not None
         noted = await self._notes.load_note(_note(server, owner))  # another process may have recorded a sign-in
+        self._noted[key] = version
         if noted == _NEEDED:
-            self._needs.setdefault(key, Challenge())
-            self._noted.add(key)
+            self._needs[key] = self._needs.get(key) or Challenge()
         elif self._needs.get(key) is not None:
             await self.on_signed_in(server, owner)
         else:
@@ -246,6 +271,7 @@ class Accounts:
         from wicket_mcp.identity.oauth.keep import Keep  # noqa: PLC0415  (as above)
 
         owner = owner_of(config, principal)
+        self._given[config.name, owner] = _digest(variables)
         await Keep(self.vault).save_environment(owner, config.name, variables)
         await self.on_signed_in(config.name, owner)
         self.record(principal.id, "sign in to a server", config.name)
@@ -265,21 +291,28 @@ class _OnDemand:
         self._owner = owner
         self._inner: _Kept | None = None
         self._looked_at = float("-inf")
+        self._looked_version: int | None = None
+        """The vault's version when it was last checked for a sign-in."""
         self._version = ""
 
     async def headers(self, verb: str, url: str, body: bytes | None = None) -> Mapping[str, str]:
         inner = self._inner
         if inner is None:
-            now = asyncio.get_running_loop().time()
-            if self.config.auth.kind == "auto" and now - self._looked_at < LOOK_AGAIN:
-                return {}
-            self._looked_at = now
-            if self.config.auth.kind == "auto" and not await self._has_account():
+            if self.config.auth.kind == "auto" and not (self._must_look() and await self._has_account()):
                 return {}
             inner = self._load()
         headers = await inner.headers(verb, url, body)
         await self._note_version(inner)
         return headers
+
+    def _must_look(self) -> bool:
+        """Whether somebody may have signed in since the vault was last checked, in any process."""
+        now, version = asyncio.get_running_loop().time(), self._accounts.vault.version()
+        is_countable = version is not None and self._looked_version is not None
+        known = version == self._looked_version if is_countable else now - self._looked_at < LOOK_AGAIN
+        if not known:
+            self._looked_at, self._looked_version = now, version
+        return not known
 
     async def _has_account(self) -> bool:
         """Whether somebody signed in. A state that does not answer does not hold the call up: then it is as before."""
@@ -288,6 +321,7 @@ class _OnDemand:
                 return f"oauth {self.config.name}" in await self._accounts.vault.names(self._owner)
         except (Internal, TimeoutError) as problem:
             log.warning("it is not known whether '%s' has an account: %s", self.config.name, problem or "no answer")
+            self._looked_version = None
             return False
 
     async def handle_rejection(self, answer: Answer, sent: Mapping[str, str], *, final: bool = False) -> bool:
@@ -297,7 +331,7 @@ class _OnDemand:
 
     def reset(self, version: str) -> None:
         """Check again which credentials exist, for the sign-in `version`."""
-        self._version, self._looked_at = version, float("-inf")
+        self._version, self._looked_at, self._looked_version = version, float("-inf"), None
         if self._inner is not None:
             self._inner.forget()
 
@@ -342,6 +376,10 @@ def has_own_account(config: ServerConfig) -> bool:
 def own_keys(config: ServerConfig) -> tuple[str, ...]:
     """The variables that each user gives for themselves; empty if the server is no command that takes any."""
     return config.required_keys if config.url is None and config.credentials == "user" else ()
+
+
+def _digest(variables: Mapping[str, str]) -> bytes:
+    return hashlib.sha256(canonical(dict(variables))).digest()
 
 
 def _note(server: str, owner: str) -> str:

@@ -23,7 +23,7 @@ from wicket_mcp.errors import UnknownName
 from wicket_mcp.identity.claims import InvalidToken
 from wicket_mcp.model import JsonObject, Principal
 from wicket_mcp.sealing import Ring
-from wicket_mcp.store.base import GrantStore, KeyStore
+from wicket_mcp.store.base import GrantStore
 from wicket_mcp.store.model import StoredGrant, StoredTicket
 
 ISSUER = "wicket"
@@ -57,10 +57,6 @@ class Holders(Protocol):
         ...
 
 
-class GrantsStore(GrantStore, KeyStore, Protocol):
-    """What is stored about grants; `keys_version` tells when anything was written."""
-
-
 @dataclass(frozen=True, slots=True)
 class AuthorizationRequest:
     """A client's checked request, which waits for approval."""
@@ -87,7 +83,7 @@ class Grants:
 
     def __init__(
         self,
-        store: GrantsStore,
+        store: GrantStore,
         holders: Holders,
         on_act: Callable[[str, str, str], None],
         clock: Callable[[], float] = time.time,
@@ -214,7 +210,7 @@ class Grants:
         """The principal of an access token; None if it is not ours. Raises InvalidToken if it has ended."""
         if not token.startswith(ACCESS):
             return None
-        version = self._store.keys_version()
+        version = self._store.grants_version()
         if version is None or version != self._version:
             self._known.clear()
             self._version = version

@@ -53,6 +53,10 @@ class Vault:
     def __repr__(self) -> str:
         return f"<Vault key in {self._wrapping.place}>"
 
+    def version(self) -> int | None:
+        """Differs from every earlier value if a secret may have changed since, in any process; None if unknown."""
+        return self._store.vault_version()
+
     async def get(self, owner: str, name: str) -> bytes | None:
         """The secret; None if there is none. Raises ConfigError without its key, Internal if it is damaged."""
         stored = await self._store.secret(owner, name)

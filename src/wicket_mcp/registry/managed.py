@@ -3,14 +3,13 @@
 Off unless the configuration sets `allow_runtime_servers`, because only this lets something other than the configuration
 decide what is started. A configured server is never changed. The configuration can change at every await, so its
 permission is checked again after each, right before a server is added or stored. Changes are made one at a time;
-among workers or replicas, each follows the changes of the others (`follow`).
+processes over one state follow the changes of each other (`restore`).
 """
 
 import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -19,7 +18,7 @@ from msgspec.structs import replace
 
 from wicket_mcp.catalog.catalogue import Catalogue
 from wicket_mcp.config.model.config import Config, ServerConfig
-from wicket_mcp.errors import BadArguments, Denied, Internal, Unavailable, UnknownName
+from wicket_mcp.errors import BadArguments, Denied, Unavailable, UnknownName
 from wicket_mcp.model import JsonObject, Principal
 from wicket_mcp.registry.install import InstallRequest, prepare
 from wicket_mcp.spelling import nearest
@@ -34,8 +33,6 @@ log = logging.getLogger(__name__)
 
 MANUAL = "manual"
 MOST_MANUALS = 10
-LOOK_EVERY = 0.25
-"""Seconds between two looks, in memory, whether another gateway has changed something."""
 _AGAIN = "The configuration changed; try once more."
 
 Action: TypeAlias = Literal["start", "stop", "restart", "remove"]
@@ -122,17 +119,6 @@ class Managed:
                 self._warn_of(stored.name)
             elif stored.running and stored.name not in self._running:
                 self._add(stored)
-
-    async def follow(self) -> None:
-        """Follow what other gateways with the same state install, stop and remove, until cancelled."""
-        known: int | None = None
-        while True:
-            version = self._store.managed_version()
-            if version is not None and version != known:
-                with suppress(Internal):  # the store does not answer: next time
-                    await self.restore()
-                    known = version
-            await asyncio.sleep(LOOK_EVERY)
 
     def _warn_of(self, name: str) -> None:
         if name not in self._displaced:

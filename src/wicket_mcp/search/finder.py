@@ -167,7 +167,7 @@ class Finder:
     async def resume(self) -> None:
         """Read what an earlier process has indexed and left unread. Whoever never searched has nothing indexed."""
         listings = (await self._catalogue.load()).listings.values()
-        if any(is_unread(self._catalogue.segment(listing)) for listing in listings):
+        if any(is_unread(self._catalogue.storage.segment(listing)) for listing in listings):
             await self._catch_up()
 
     async def finish_indexing(self) -> None:
@@ -265,7 +265,7 @@ class Finder:
         return learned
 
     def _update(self, listings: Mapping[str, Listing]) -> SearchIndex:
-        stored = self._catalogue.segment
+        stored = self._catalogue.storage.segment
         if not self._indexed:
             index = SearchIndex.load({name: (own, stored(own)) for name, own in listings.items()}, model=self._model)
         else:
@@ -285,11 +285,11 @@ class Finder:
         built = {
             server: segment
             for server, listing in self._indexed.items()
-            if (segment := self._index.segment(server)) != self._catalogue.segment(listing)
+            if (segment := self._index.segment(server)) != self._catalogue.storage.segment(listing)
         }
         if built:
             for server, segment in built.items():
-                self._catalogue.note_segment(self._indexed[server], segment)
+                self._catalogue.storage.note_segment(self._indexed[server], segment)
             self._tasks.start(self._save_segments(built), "store search segments")
 
     async def _save_segments(self, built: Mapping[str, bytes]) -> None:

@@ -36,13 +36,15 @@ class LongListings:
         missing = [
             listing
             for server, listing in listings.items()
-            if len(listing.tools) > LONG and indexed.get(server) is not listing and not self._catalogue.segment(listing)
+            if len(listing.tools) > LONG
+            and indexed.get(server) is not listing
+            and not self._catalogue.storage.segment(listing)
         ]
         if missing:
             builds = [self._build(listing, model) for listing in missing]
             patience = self._catalogue.patience
             await asyncio.wait(builds, timeout=None if patience is None else self._time_left(missing, patience))
-        return frozenset(listing.server for listing in missing if not self._catalogue.segment(listing))
+        return frozenset(listing.server for listing in missing if not self._catalogue.storage.segment(listing))
 
     async def close(self) -> None:
         self._thread.shutdown(wait=False, cancel_futures=True)
@@ -76,4 +78,4 @@ class LongListings:
         segment = await asyncio.get_running_loop().run_in_executor(self._thread, build)
         if self._building.get(listing.server, (None, None))[0] is listing:
             del self._building[listing.server]
-            self._catalogue.note_segment(listing, segment)
+            self._catalogue.storage.note_segment(listing, segment)

@@ -34,13 +34,22 @@ from wicket_mcp.store.model import (
     StoredTicket,
 )
 
+NOTHING = -1
+"""The number of a change before every other one."""
+
 
 class ListingStore(Protocol):
     """What each server offered when it was last listed."""
 
     async def load_listings(self) -> list[StoredListing]: ...
 
-    async def save_listing(self, stored: StoredListing) -> None: ...
+    async def new_listings(self, after: int) -> list[tuple[int, StoredListing]]:
+        """The listings that were stored after that change, each with the number of its own."""
+        ...
+
+    async def save_listing(self, stored: StoredListing) -> int:
+        """Store a listing in place of the server's earlier one; returns the number of this change."""
+        ...
 
     async def save_segments(self, segments: Mapping[str, bytes]) -> None:
         """Store search segments with the listings of these servers, if those are stored."""
@@ -48,8 +57,8 @@ class ListingStore(Protocol):
 
     async def drop_listing(self, server: str) -> None: ...
 
-    def hear_listings(self, hear: Callable[[], object]) -> None:
-        """Call `hear`, on the event loop, when another gateway has stored a listing, if the engine reports that."""
+    def definitions_version(self) -> int | None:
+        """As `KeyStore.keys_version`, for listings and pins."""
         ...
 
 
@@ -143,6 +152,10 @@ class NoteStore(Protocol):
 
     async def save_note(self, key: str, text: str) -> None: ...
 
+    def notes_version(self) -> int | None:
+        """As `KeyStore.keys_version`, for notes."""
+        ...
+
 
 class KeyStore(Protocol):
     """API keys, as digests."""
@@ -198,6 +211,10 @@ class VaultStore(Protocol):
         """Delete a secret; whether there was one."""
         ...
 
+    def vault_version(self) -> int | None:
+        """As `KeyStore.keys_version`, for secrets."""
+        ...
+
 
 class GrantStore(Protocol):
     """What our authorization server has issued, and to which clients."""
@@ -218,6 +235,10 @@ class GrantStore(Protocol):
 
     async def revoke_grant(self, grant_id: str, at: float, reason: str) -> bool:
         """End a grant and drop its tickets; False if it has already ended or does not exist."""
+        ...
+
+    def grants_version(self) -> int | None:
+        """As `KeyStore.keys_version`, for the ends of grants and for whoever gave them (keys and people)."""
         ...
 
     async def grant(self, grant_id: str) -> StoredGrant | None: ...
@@ -318,10 +339,6 @@ class ManagedStore(Protocol):
 
     async def managed_servers(self) -> Sequence[StoredManaged]: ...
 
-    def managed_version(self) -> int | None:
-        """As `KeyStore.keys_version`, for these servers."""
-        ...
-
 
 class HealthStore(Protocol):
     """Observations of servers: probes, and the calls of the audit."""
@@ -360,8 +377,8 @@ class PinStore(Protocol):
         """
         ...
 
-    def pins_version(self) -> int | None:
-        """As `KeyStore.keys_version`, for pins."""
+    async def new_pins(self, after: int) -> tuple[int, Sequence[StoredPin]]:
+        """The number of the last change, and what was stored after that one; the newest of a name last."""
         ...
 
 
@@ -429,6 +446,12 @@ class Store(
 
     shared_limits: SharedLimits | None
     """Where limits are counted, if not here."""
+
+    def hear_changes(self, hear: Callable[[str], object]) -> Callable[[], None]:
+        """Call `hear` on the event loop with an area (`store/sql/changes.py`) soon after any process has changed it,
+        until the returned function is called.
+        """
+        ...
 
     def share_limits(self, limits: SharedLimits) -> None:
         """Use `limits` for counting, for all gateways that share them."""

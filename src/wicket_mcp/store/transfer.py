@@ -63,9 +63,8 @@ def _copy(file: Path, copy: Path) -> None:
 def _transfer(copy: Path, db: Database, progress: Progress) -> dict[str, int]:
     counts: dict[str, int] = {}
     with closing(sqlite3.connect(copy)) as source:
-        tables = [
-            name for (name,) in source.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
-        ]
+        text = "SELECT name FROM sqlite_master WHERE type = 'table' AND name <> 'wicket_change' ORDER BY name"
+        tables = [name for (name,) in source.execute(text)]
         for table in tables:
             if db.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() is not None:  # noqa: S608  (our own tables)
                 raise ConfigError(
@@ -73,6 +72,8 @@ def _transfer(copy: Path, db: Database, progress: Progress) -> dict[str, int]:
                     key="store",
                     hint="Name an empty database; nothing was changed.",
                 )
+        db.execute("DELETE FROM wicket_change")
+        _transfer_table(source, "wicket_change", db)  # the rows have numbers of it
         for table in tables:
             counts[table] = _transfer_table(source, table, db)
             progress(table, counts[table])

@@ -223,6 +223,8 @@ class Protocol:
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     trace: "ServerTrace | None" = None
     """Wraps every answer when traces are exported."""
+    check: Callable[[], Awaitable[None]] | None = None
+    """Raises WicketError if the client may not be served any more. Over HTTP, each request brings its token instead."""
 
     @property
     def served(self) -> Served:
@@ -251,6 +253,8 @@ class Protocol:
     async def respond(self, request: Request) -> JsonObject:
         """The JSON-RPC response to `request`, whatever happens on the way."""
         try:
+            if self.check is not None:
+                await self.check()
             return {"jsonrpc": "2.0", "id": request.id, "result": await self.answer(request)}
         except WicketError as problem:
             self.verbs.record_refusal(request.caller, request.method, request.subject, problem)

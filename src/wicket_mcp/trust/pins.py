@@ -27,7 +27,7 @@ from wicket_mcp.errors import Internal
 from wicket_mcp.extensions import APP_SCHEME
 from wicket_mcp.model import META_SERVER_INFO, META_SUBSCRIPTION, JsonObject, Listing, Tool, as_object, as_text
 from wicket_mcp.pauses import rest_between
-from wicket_mcp.store.base import PinStore
+from wicket_mcp.store.base import NOTHING, PinStore
 from wicket_mcp.store.model import PINS_OF_NAME, PINS_OF_SERVER, StoredPin
 from wicket_mcp.telemetry.log import escape, quote_name
 from wicket_mcp.trust.display import restrict
@@ -130,33 +130,38 @@ class Pins:
 
     def __init__(self, store: PinStore) -> None:
         self._store = store
-        self._version: int | None = None
+        self._read = NOTHING
+        """The number of the last change that was read."""
         self._loaded = False
         self._known: dict[tuple[str, str], dict[Entry, dict[str, StoredPin]]] = {}
         """By server and source: the last accepted digests of each entry, the newest last."""
+        self._news: set[str] = set()
+        """The servers of which other processes have accepted something, until somebody takes them."""
 
-    async def load(self) -> bool:
-        """Read the pins again if they may have changed; whether they were read."""
-        version = self._store.pins_version()
-        if self._loaded and version is not None and version == self._version:
-            return False
+    async def load(self) -> None:
+        """Read the pins that any process has stored since the last time. Raises Internal."""
+        self._read, stored = await self._store.new_pins(self._read)
+        self._loaded = True
+        for pin in stored:
+            known = self._known.get((pin.server, pin.source), {}).get((pin.kind, pin.name), {})
+            if pin.kind in KINDS and known.get(pin.digest) != pin:  # a package's hashes do not mean that it was listed
+                self._remember(pin)
+                self._news.add(pin.server)
+
+    def take_news(self) -> set[str]:
+        """The servers of which other processes have accepted something since this was last asked."""
+        news, self._news = self._news, set()
+        return news
+
+    async def refresh(self) -> None:
+        """Needed before any comparison: a server whose pins were not read would look like one never listed. Raises
+        Internal if nothing could ever be read; later, what was accepted stays so.
+        """
         try:
-            stored = await self._store.pins()
+            await self.load()
         except Internal:
             if not self._loaded:
                 raise
-            return False  # the state cannot be read: what was accepted stays so
-        self._known = {}  # not before they are read: a server without pins looks like one that was never listed
-        for pin in stored:
-            if pin.kind in KINDS:  # a package's hashes do not mean that its server was listed
-                self._remember(pin)
-        self._version, self._loaded = version, True
-        return True
-
-    async def load_once(self) -> None:
-        """Needed before any comparison: a server whose pins were not read would look like one never listed."""
-        if not self._loaded:
-            await self.load()
 
     async def save(self, pins: Iterable[StoredPin]) -> None:
         saved = tuple(pins)

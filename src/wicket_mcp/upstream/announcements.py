@@ -10,6 +10,8 @@ from wicket_mcp.model import META_SUBSCRIPTION, JsonObject, as_object, as_text
 
 AUDIENCE = "wicket/audience"
 """In the `_meta` of a notification between two gateways: the only principal that may be told."""
+HEARD_AT = "wicket/heardAt"
+"""In the same place: when the gateway that runs the server heard it, by the clock that its listings have."""
 
 
 def read_announcement(
@@ -32,6 +34,17 @@ def read_announcement(
 def address_to(audience: str, params: JsonObject) -> JsonObject:
     """The parameters of an announcement for another gateway."""
     return {**params, "_meta": {**as_object(params.get("_meta")), AUDIENCE: audience}}
+
+
+def with_time(params: JsonObject, at: float) -> JsonObject:
+    """The parameters of a notification for another gateway, with the time when we heard it."""
+    return {**params, "_meta": {**as_object(params.get("_meta")), HEARD_AT: at}}
+
+
+def heard_at(params: JsonObject) -> float:
+    """When the gateway that runs a server has heard a notification; 0 if it does not say so."""
+    at = as_object(params.get("_meta")).get(HEARD_AT)
+    return at if isinstance(at, float) else 0.0
 
 
 def is_addressed(params: JsonObject) -> bool:

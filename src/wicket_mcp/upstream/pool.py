@@ -155,6 +155,17 @@ class Pool:
         now = sum(upstream.strays for key, upstream in self._upstreams.items() if key.server == server)
         return self._connector.past_strays[server] + now
 
+    def is_relayed(self, server: str) -> bool:
+        """Whether another gateway runs the server for us, on all its connections."""
+        group = [upstream for key, upstream in self._upstreams.items() if key.server == server]
+        return measure(server, State.IDLE, group, 0).relayed
+
+    def is_open(self, server: str, principal: Principal, session: str) -> bool:
+        """Whether the connection for this principal and client session is open."""
+        config = self._configs.get(server)
+        upstream = self._upstreams.get(self._key(config, principal, session)) if config is not None else None
+        return upstream is not None and upstream.state is State.READY
+
     def config(self, server: str) -> ServerConfig | None:
         return self._configs.get(server)
 

@@ -29,7 +29,7 @@ JITTER = 15.0  # and up to this many more, so that sign-ins of one moment are no
 TURN = 30.0  # seconds for which one process may renew alone: longer than its request can take
 LOOK = 0.2  # seconds between two checks whether another process has renewed it
 RENEW_AGAIN = 60.0  # seconds until a rejected token that was renewed in vain is renewed once more
-FRESH = 5.0  # seconds for which a value from the vault is current: another process may sign in or out
+FRESH = 5.0  # seconds for which a value from the vault is current while it is not known whether it has changed
 
 _RENEWAL = "renewal"
 
@@ -96,6 +96,8 @@ class PersonCredentials(_Tokens):
         self._waiting = waiting
         self._grant: Grant | None = None
         self._read_at = float("-inf")
+        self._read_version: int | None = None
+        """The vault's version then."""
         self._dead = ""
         """An access token that was rejected and could not be replaced by one that is accepted: it is not sent again."""
         self._dead_until = 0.0
@@ -110,7 +112,7 @@ class PersonCredentials(_Tokens):
 
     def forget(self) -> None:
         """Read the vault again: a sign-in or sign-out happened."""
-        self._read_at, self._unsaved = float("-inf"), None
+        self._read_at, self._read_version, self._unsaved = float("-inf"), None, None
 
     async def headers(self, verb: str, url: str, body: bytes | None = None) -> Mapping[str, str]:
         grant = await self.current()
@@ -151,12 +153,12 @@ class PersonCredentials(_Tokens):
 
     async def current(self, *, fresh: bool = False) -> Grant | None:
         """The current grant, even if another process changed it."""
-        now = self._clock()
+        now, version = self._clock(), self._keep.version()
         if self._unsaved is not None:
             await self._store(self._unsaved)
-        elif fresh or now - self._read_at > FRESH:
+        elif fresh or version != self._read_version or (version is None and now - self._read_at > FRESH):
             self._grant = await self._keep.grant(self._owner, self._server, self._oauth.url)
-            self._read_at = now
+            self._read_at, self._read_version = now, version
         return self._grant
 
     async def renew(self, old: Grant, *, rejected: bool = False) -> Grant:

@@ -23,6 +23,10 @@ class Keep:
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
 
+    def version(self) -> int | None:
+        """Differs from every earlier value if a sign-in may have changed since, in any process; None if unknown."""
+        return self._vault.version()
+
     async def grant(self, owner: str, server: str, url: str) -> Grant | None:
         """The grant of `owner`; never one that was given for another address."""
         stored = await self._vault.get(owner, f"oauth {server}")

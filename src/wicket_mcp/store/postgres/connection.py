@@ -15,7 +15,7 @@ import psycopg
 
 from wicket_mcp.errors import ConfigError, Internal
 from wicket_mcp.store.postgres.migrations import check_rights, check_server, migrate
-from wicket_mcp.store.postgres.notices import WATCHED, Notices
+from wicket_mcp.store.postgres.notices import Notices
 from wicket_mcp.store.postgres.session import PostgresDatabase, Session, describe
 from wicket_mcp.tasks import Tasks
 
@@ -68,30 +68,27 @@ class PostgresConnection:
         return connection
 
     async def write(self, area: str, work: Callable[[PostgresDatabase], T]) -> T:
-        def job() -> T:
+        def job() -> tuple[T, int]:
             def change(db: PostgresDatabase) -> tuple[T, int]:
-                result = work(db)
-                return result, self.notices.tell(db, area) if area in WATCHED else 0
+                number = self.notices.tell(db, area)
+                return work(db), number
 
-            result, number = self._writer.write(advisory_lock(self._schema, area) if area else None, change)
-            if number:
-                self.notices.note(area, number)
-            return result
+            return self._writer.write(advisory_lock(self._schema, area) if area else None, change)
 
-        return await self._run(self._write_thread, job)
+        result, number = await self._run(self._write_thread, job)
+        self.notices.changes.publish(area, number)
+        return result
 
     async def read(self, work: Callable[[PostgresDatabase], T], *, long: bool = False) -> T:
         return await self._run(self._read_threads, lambda: self._reader().read(work))
 
-    def listen(self, area: str, hear: Callable[[], object]) -> None:
-        def take(changed: str) -> None:
-            if changed == area:
-                hear()
+    def listen(self, hear: Callable[[str], object]) -> Callable[[], None]:
+        return self.notices.changes.listen(hear)
 
-        self.notices.listeners.append(take)
+    base = 0
 
-    def version(self, area: str) -> int | None:
-        return self.notices.version(area)
+    def version(self, *areas: str) -> int | None:
+        return self.notices.version(*areas)
 
     async def close(self) -> None:
         if self._closed:

@@ -25,7 +25,7 @@ class SqlGrants(Part):
             db.execute(upsert("oauth_client", "id, name, redirect_uris, created_at", "id"), row)
             return True
 
-        return await self._connection.write("oauth_grant", save)
+        return await self._connection.write("oauth_ticket", save)
 
     async def oauth_client(self, client_id: str) -> StoredClient | None:
         row = await self._row("SELECT id, name, redirect_uris, created_at FROM oauth_client WHERE id = ?", client_id)
@@ -50,6 +50,9 @@ class SqlGrants(Part):
 
         return await self._connection.write("oauth_grant", revoke)
 
+    def grants_version(self) -> int | None:
+        return self._connection.version("oauth_grant", "api_key", "note")
+
     async def grant(self, grant_id: str) -> StoredGrant | None:
         row = await self._row(f"SELECT {_GRANT} FROM oauth_grant WHERE id = ?", grant_id)  # noqa: S608  (our own words)
         return _grant(row) if row else None
@@ -64,7 +67,7 @@ class SqlGrants(Part):
             row = (ticket.digest, ticket.kind, ticket.grant, encode(ticket.body), ticket.expires_at, ticket.used_at)
             return db.execute(f"{insert('oauth_ticket', _TICKET)} ON CONFLICT DO NOTHING", row).rowcount > 0
 
-        return await self._connection.write("oauth_grant", add)
+        return await self._connection.write("oauth_ticket", add)
 
     async def ticket(self, digest: bytes) -> StoredTicket | None:
         row = await self._row(f"SELECT {_TICKET} FROM oauth_ticket WHERE digest = ?", digest)  # noqa: S608
@@ -79,7 +82,7 @@ class SqlGrants(Part):
             db.execute("UPDATE oauth_ticket SET used_at = ? WHERE digest = ? AND used_at IS NULL", (at, digest))
             return row
 
-        row = await self._connection.write("oauth_grant", use)
+        row = await self._connection.write("oauth_ticket", use)
         return _ticket(row) if row else None
 
 

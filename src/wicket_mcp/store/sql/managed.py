@@ -20,9 +20,6 @@ class SqlManaged(Part):
     async def drop_managed(self, name: str) -> None:
         await self._announce("DELETE FROM managed_server WHERE name = ?", name)
 
-    def managed_version(self) -> int | None:
-        return self._connection.version(_AREA)
-
     async def _announce(self, text: str, *values: Any) -> None:
         """Run one statement that the other gateways hear of."""
 

@@ -156,6 +156,13 @@ def _13_who_approves_what(db: Database) -> None:
     db.execute("ALTER TABLE approval ADD COLUMN who TEXT DEFAULT 'caller'")
 
 
+def _14_changes_by_number(db: Database) -> None:
+    """The number of the change that wrote a row (`changes.py`); 0 for earlier ones, which every process reads first."""
+    db.execute("ALTER TABLE listing ADD COLUMN number INTEGER DEFAULT 0")
+    db.execute("ALTER TABLE pin ADD COLUMN number INTEGER DEFAULT 0")
+    db.execute("CREATE INDEX pin_number ON pin (number)")
+
+
 MIGRATIONS: tuple[Callable[[Database], None], ...] = (
     _1_listings_results_calls,
     _2_registry,
@@ -170,5 +177,6 @@ MIGRATIONS: tuple[Callable[[Database], None], ...] = (
     _11_failures,
     _12_holders,
     _13_who_approves_what,
+    _14_changes_by_number,
 )
 FORMAT = len(MIGRATIONS)

@@ -1,6 +1,6 @@
 """Small named texts. Implements NoteStore."""
 
-from wicket_mcp.store.sql.part import Part, upsert
+from wicket_mcp.store.sql.part import Database, Part, upsert
 
 
 class SqlNotes(Part):
@@ -9,4 +9,10 @@ class SqlNotes(Part):
         return row[0] if row else None
 
     async def save_note(self, key: str, text: str) -> None:
-        await self._change(upsert("note", "key, text", "key"), key, text)
+        def save(db: Database) -> None:
+            db.execute(upsert("note", "key, text", "key"), (key, text))
+
+        await self._connection.write("note", save)
+
+    def notes_version(self) -> int | None:
+        return self._connection.version("note")

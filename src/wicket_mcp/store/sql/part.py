@@ -50,15 +50,22 @@ class Connection(Protocol):
         """
         ...
 
-    def version(self, area: str) -> int | None:
-        """Differs from every earlier value if any process has written to the area since.
+    def version(self, *areas: str) -> int | None:
+        """Differs from every earlier value if any process has written to one of these watched areas since.
 
         Never waits; None if unknown.
         """
         ...
 
-    def listen(self, area: str, hear: Callable[[], object]) -> None:
-        """Call `hear`, on the event loop, when another process wrote to the area, if the engine reports that."""
+    @property
+    def base(self) -> int:
+        """What is added to the numbers of changes, so that those of a file that replaced another one are greater."""
+        ...
+
+    def listen(self, hear: Callable[[str], object]) -> Callable[[], None]:
+        """Call `hear` with the area, on the event loop, soon after any process wrote to a watched one, until the
+        returned function is called.
+        """
         ...
 
     async def close(self) -> None: ...

@@ -1,5 +1,7 @@
 """The whole store: the sum of its parts, over an engine's connection. Implements Store."""
 
+from collections.abc import Callable
+
 from wicket_mcp.store.base import SharedLimits
 from wicket_mcp.store.records import Batch, Recorder
 from wicket_mcp.store.sql.approvals import SqlApprovals
@@ -48,6 +50,9 @@ class SqlStore(
     def share_limits(self, limits: SharedLimits) -> None:
         """Use `limits` for counting, for all gateways that share them."""
         self.shared_limits = limits
+
+    def hear_changes(self, hear: Callable[[str], object]) -> Callable[[], None]:
+        return self._connection.listen(hear)
 
     def __repr__(self) -> str:
         return f"<SqlStore {self._recorder!r}>"

@@ -61,4 +61,8 @@ class SqlVault(Part):
         return [StoredSecret(*row) for row in await self._rows(text, *([] if owner is None else [owner]))]
 
     async def drop_secret(self, owner: str, name: str) -> bool:
-        return await self._change("DELETE FROM vault_secret WHERE owner = ? AND name = ?", owner, name) > 0
+        text = "DELETE FROM vault_secret WHERE owner = ? AND name = ?"
+        return await self._connection.write("vault_key", lambda db: db.execute(text, (owner, name)).rowcount > 0)
+
+    def vault_version(self) -> int | None:
+        return self._connection.version("vault_key")

@@ -1,7 +1,9 @@
 """One state file with one writing and two reading threads, so that the event loop never waits.
 
 Writes run one after the other, in the order of the calls. Reads see what was committed before, and wait neither for
-writers in any process nor for long reads. Recovers from problems: for a file that another program locks, it waits once
+writers in any process nor for long reads. The table of changes (`sql/changes.py`) is read when the file's version has
+moved, at every question for a version and a few times a second. Recovers from problems: for a file that another program
+locks, it waits once
 and then retries with a short wait; a deleted file is written again from the open one; a damaged file is set aside and a
 new one created. Owns no tables: the modules of `store/sql/` do. Implements `store/sql/part.py`'s Connection.
 """
@@ -18,13 +20,16 @@ from pathlib import Path
 from typing import TypeVar
 
 from wicket_mcp.errors import ConfigError, Internal
+from wicket_mcp.store.sql.changes import NUMBERS, Changes, count_change
 from wicket_mcp.store.sqlite.files import BUSY_TIMEOUT, Connections, copy_to, inode_of, is_busy, open_file, set_aside
 from wicket_mcp.store.sqlite.transaction import transaction
+from wicket_mcp.tasks import Tasks
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _BUSY_AGAIN = 0.05  # seconds to wait for a lock if the last wait for it failed
+LOOK_EVERY = 0.2  # seconds until a change by another process is noticed that nobody asks about
 _VERSION_KEPT = 0.01  # seconds for which a version is valid while the log's size and time stay the same
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
@@ -50,8 +55,12 @@ class Connection:
         self._log = f"{path}-wal"
         self._log_file: tuple[int | None, int] = None, 0
         """The open log, and the generation in which it was opened."""
-        self._version: tuple[object, float, int | None] = None, 0.0, None
-        """The log's size and time, when they were read, and the version then."""
+        self._looked: tuple[object, float, bool] = None, 0.0, False
+        """The log's size and time, when they were read, and whether the numbers of changes were known then."""
+        self._file_version: tuple[int, int] | None = None
+        """The generation and version of the file whose numbers are known."""
+        self._changes = Changes()
+        self._tasks = Tasks()
 
     @classmethod
     async def open(cls, path: Path) -> "Connection":
@@ -77,6 +86,7 @@ class Connection:
                 raise sqlite3.OperationalError("it is being closed")
             self._follow_file()
             with transaction(self._writer) as db:
+                count_change(db, area)
                 return work(db)
 
         return await self._run(self._write_thread, "write", job)
@@ -95,26 +105,49 @@ class Connection:
         thread, kind = (self._scan_thread, "scan") if long else (self._read_thread, "read")
         return await self._run(thread, kind, job)
 
-    def listen(self, area: str, hear: Callable[[], object]) -> None:
-        """Does nothing: a file sends no notifications."""
+    def listen(self, hear: Callable[[str], object]) -> Callable[[], None]:
+        if not self._tasks:
+            self._tasks.start(self._follow_changes(), "follow the state file")
+        return self._changes.listen(hear)
 
-    def version(self, area: str) -> int | None:
-        """Differs from every earlier value if any process has committed anything since; None if unknown.
+    async def _follow_changes(self) -> None:
+        while True:
+            self.version()
+            await asyncio.sleep(LOOK_EVERY)
 
-        Called on the event loop for every request with a key: it reads shared memory and waits for no lock. A commit
+    @property
+    def base(self) -> int:
+        return self._generation << 40
+
+    def version(self, *areas: str) -> int | None:
+        """Called on the event loop for every request with a key: it reads shared memory and waits for no lock. A commit
         grows the log or, if the log restarts, changes its time; if neither has changed since a moment ago, the last
-        value is still valid.
+        numbers are still valid.
         """
         sign = self._look_at_log()
         now = time.monotonic()
-        known, at, version = self._version
-        if sign is None or sign != known or now - at > _VERSION_KEPT:
-            try:
-                version = (self._generation << 32) + self._watcher.execute("PRAGMA data_version").fetchone()[0]
-            except sqlite3.Error:
-                version = None
-            self._version = sign, now, version
-        return version
+        before, at, known = self._looked
+        if sign is None or sign != before or now - at > _VERSION_KEPT:
+            known = self._read_numbers()
+            self._looked = sign, now, known
+        return self.base + self._changes.number(areas) if known else None
+
+    def _read_numbers(self) -> bool:
+        """Publish the numbers of changes if anything was committed; whether they are known now."""
+        generation = self._generation
+        try:
+            (version,) = self._watcher.execute("PRAGMA data_version").fetchone()
+            if self._file_version == (generation, version):
+                return True
+            rows = self._watcher.execute(NUMBERS).fetchall()
+        except sqlite3.Error:
+            return False
+        if self._file_version is not None and self._file_version[0] != generation:
+            self._changes.begin_again()
+        self._file_version = generation, version
+        for area, number in rows:
+            self._changes.publish(area, number)
+        return True
 
     def _look_at_log(self) -> tuple[int, int, int] | None:
         """The log's size and time; None if it cannot be read. It is kept open, which saves looking up its path. (SQLite
@@ -145,6 +178,7 @@ class Connection:
         if self._closed:
             return
         self._closed = True
+        await self._tasks.close()
         loop = asyncio.get_running_loop()
         self._close_log()
         self._watcher.close()

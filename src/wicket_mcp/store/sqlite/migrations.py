@@ -6,6 +6,7 @@ number of processes may start at the same time.
 
 import sqlite3
 
+from wicket_mcp.store.sql.changes import TABLE
 from wicket_mcp.store.sql.migrations import FORMAT, MIGRATIONS, TooNew
 from wicket_mcp.store.sqlite.transaction import transaction
 
@@ -23,6 +24,7 @@ def migrate(db: sqlite3.Connection) -> None:
     if version_of(db) == FORMAT:
         return
     with transaction(db):
+        db.execute(TABLE)
         for step in MIGRATIONS[version_of(db) :]:  # another process may have been quicker
             step(db)
         db.execute(f"PRAGMA user_version = {FORMAT}")
