@@ -163,8 +163,8 @@ async def housed(open_gateway: OpenGateway, folder: Path, kinds: tuple[str, str]
                     if kind == "person":
                         principal = Principal(person_name(provider.issuer, name), SCOPES)
                         return User(name, provider.token(aud=address, sub=name), principal, client)
-                    key, _ = await gateway.registry.keys.create(name, ["discover", "invoke"])
-                    return User(name, key, Principal(name, SCOPES), client)
+                    key, kept = await gateway.registry.keys.create(name, ["discover", "invoke"])
+                    return User(name, key, Principal(name, SCOPES, holder=kept.holder), client)
 
                 users = (await user("ann", kinds[0]), await user("bob", kinds[1]))
                 yield House(gateway, users, remote, first, servers, http, children, leaving)

@@ -191,7 +191,7 @@ async def test_each_user_signs_in_from_the_page_before_any_call_and_only_to_thei
             options["url"] = remote.url
         async with open_gateway(servers) as gateway, serve_http(gateway) as address:
             assert [status.state for status in await gateway.servers()] == ["needs sign-in"] * 2
-            key, _ = await gateway.registry.keys.create("bob", ["discover", "invoke"])
+            key, stored = await gateway.registry.keys.create("bob", ["discover", "invoke"])
             async with aiohttp.ClientSession() as session:
                 visitor = Visitor(session, address.removesuffix("/mcp"))
                 assert (await visitor.ask("POST", f"{visitor.root}/ui/sign-in", token=key))[0] == 303
@@ -205,5 +205,5 @@ async def test_each_user_signs_in_from_the_page_before_any_call_and_only_to_thei
                 assert (await browse(unescape(link)))[0] == 200
                 _, page = await visitor.get("/ui/servers/own")
                 assert "Sign in to own" not in page
-            assert await gateway.vault.names("bob") == ["oauth own"]
+            assert await gateway.vault.names(stored.id) == ["oauth own"]
             assert await gateway.vault.names("local") == []

@@ -358,10 +358,10 @@ async def test_a_visitor_who_leaves_does_not_stop_the_dashboard_from_being_loade
 async def test_grants_are_listed_and_revoked(open_gateway: OpenGateway) -> None:
     http = {"authorization": {"enabled": True}}
     async with open_gateway({}, http=http) as gateway, visiting(gateway) as visitor:
-        key, _ = await gateway.registry.keys.create("ann", ["discover", "invoke"])
+        key, stored = await gateway.registry.keys.create("ann", ["discover", "invoke"])
         grants = {
-            name: StoredGrant(f"0{name}", "wc_1", f"<{name}>", name, b"", frozenset({"invoke"}), 1.0, 9e9)
-            for name in ("ann", "bob")
+            name: StoredGrant(f"0{name}", "wc_1", f"<{name}>", principal, b"", frozenset({"invoke"}), 1.0, 9e9)
+            for name, principal in (("ann", stored.id), ("bob", "bob"))
         }
         for grant in grants.values():
             await gateway.store.add_grant(grant)
@@ -375,6 +375,6 @@ async def test_grants_are_listed_and_revoked(open_gateway: OpenGateway) -> None:
         assert "&lt;bob&gt;" in (await visitor.get("/ui/access"))[1]
         assert (await visitor.post("/ui/access/grants/0bob/revoke", csrf=await visitor.csrf()))[0] == 303
         kept = await gateway.store.grants()
-        assert [(grant.principal, grant.revoked_at is not None) for grant in kept] == [("ann", True), ("bob", True)]
+        assert [(grant.principal, grant.revoked_at is not None) for grant in kept] == [(stored.id, True), ("bob", True)]
         acts = await gateway.store.find_calls(AuditQuery(method="admin"))
         assert {act.principal for act in acts if act.tool == "revoke grant"} == {"ann", "local"}

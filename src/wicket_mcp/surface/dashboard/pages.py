@@ -250,9 +250,10 @@ class Pages:
 
     async def activity(self, principal: Principal, params: Asked) -> JsonObject:
         run = params.get("run", "")
+        owner = limit_to(principal)
         query = AuditQuery(
-            principal=params.get("principal", ""),
-            owner=limit_to(principal),
+            principal="" if owner else params.get("principal", ""),
+            owner=owner,
             server=params.get("server", ""),
             tool=params.get("tool", ""),
             outcome=params.get("outcome", ""),
