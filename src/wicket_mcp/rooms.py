@@ -20,7 +20,7 @@ from wicket_mcp.calls.audit import Audit
 from wicket_mcp.calls.cache import Cache
 from wicket_mcp.calls.limits import Admit, ServerBuckets
 from wicket_mcp.calls.pipeline import Parts, Pipeline
-from wicket_mcp.calls.profile_budgets import ProfileBudgets, afford, charge, limit_profile
+from wicket_mcp.calls.profile_budgets import ProfileBudgets, TokenBudgets, limit_profile
 from wicket_mcp.calls.sign_in import sign_in
 from wicket_mcp.calls.watches import Watches
 from wicket_mcp.catalog.addresses import Addresses
@@ -115,11 +115,10 @@ class Rooms(msgspec.Struct, frozen=True):
             else {entry.name: self.menu((profile_name(entry.name),)) for entry in profiles if entry.dialects}
         )
         served = served._replace(admit=partial(self.admit, names), profile_menus=own)
-        budgeted, budgets = _profiles_with_budget(self.config), self.live.budgets
+        budgeted = _profiles_with_budget(self.config)
         if not any(profile.tokens_per_hour for profile in budgeted.values()):
             return served
-        disclose = charge(budgets, budgeted, self.live.audit.disclose)
-        return served._replace(disclose=disclose, afford=afford(budgets, budgeted))
+        return served._replace(budgets=TokenBudgets(self.live.budgets, budgeted))
 
     def profile(self, name: str) -> ProfileConfig | None:
         return next((profile for profile in self.config.profiles if profile.name == name), None)

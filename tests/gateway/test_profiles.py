@@ -22,7 +22,9 @@ from wicket_mcp.dialects.base import ToolCall
 from wicket_mcp.errors import ConfigError, RateLimited, WicketError
 from wicket_mcp.model import LOCAL, SCOPES, JsonObject, Principal, Silent
 from wicket_mcp.request import tool_call
+from wicket_mcp.results.content import count_text
 from wicket_mcp.store.open import open_store
+from wicket_mcp.surface.protocol import _METHODS  # pyright: ignore[reportPrivateUsage]
 
 DIALECTS = ("native", "flat", "lua", "meta", "chain", "broker", "bridge")
 MARK = "xyzzy"
@@ -519,6 +521,48 @@ async def test_a_profile_has_a_budget_of_calls_and_tokens(open_gateway: OpenGate
             async with raw_client(address) as client:
                 _, body = await client.modern("tools/call", call)
                 assert not body["result"].get("isError")
+
+
+FREE = {"initialize", "ping", "logging/setLevel", "server/discover", "subscriptions/listen", "tools/list"}
+"""Methods that tell no text of servers, or that a client cannot begin without."""
+
+
+async def test_no_method_gives_text_to_a_profile_that_has_used_its_tokens(open_gateway: OpenGateway) -> None:
+    """B12: `resources/read`, prompts and completion were neither counted nor refused."""
+    methods = [name for name in _METHODS if not name.startswith("tasks/") and "subscribe" not in name]
+    profiles = {name: {"servers": ["time"], "tokens_per_hour": 20} for name in ("used", "read", "got", "listed")}
+    async with open_gateway({"time": replay("time")}, profiles=profiles) as gateway, serve_http(gateway) as address:
+        async with raw_client(f"{address}/p/used") as client:
+            await client.modern("tools/call", {"name": "find_tools", "arguments": {"query": "time"}})
+            refused: set[str] = set()
+            for method in [*methods, "vendor/unknown"]:
+                named = {"name": "x"} if method != "resources/read" else {"uri": "wicket://backends"}
+                given = {**named, "ref": {"type": "ref/prompt", "name": "x"}}
+                _, body = await client.modern(method, given, **{"Mcp-Name": named.get("uri", "x")})
+                if "has used its 20 tokens an hour" in encode(body).decode():
+                    refused.add(method)
+            assert refused == {*methods, "vendor/unknown"} - FREE
+        first: dict[str, tuple[str, JsonObject]] = {
+            "read": ("resources/read", {"uri": "wicket://backends"}),
+            "got": ("prompts/get", {"name": "find_tool", "arguments": {"task": "x" * 100}}),
+            "listed": ("resources/list", {}),
+        }
+        for profile, (method, params) in first.items():
+            async with raw_client(f"{address}/p/{profile}") as client:
+                named = {"Mcp-Name": params.get("uri") or params.get("name", "")}
+                _, body = await client.modern(method, params, **named)
+                assert "result" in body, body
+                _, body = await client.modern(method, params, **named)
+                assert f"Profile '{profile}' has used its 20 tokens an hour" in encode(body).decode()
+
+
+def test_text_is_counted_wherever_it_is_and_nothing_else() -> None:
+    said = {"contents": [{"text": "x" * 10, "uri": "u"}, {"blob": "y" * 50, "_meta": {"z": "w"}}], "n": [1, None, "ab"]}
+    assert count_text(said) == 13
+    deep: Any = "abc"
+    for _ in range(5000):
+        deep = [deep]
+    assert count_text(deep) == 3
 
 
 async def test_gateways_share_a_budget_that_fills_up_again(tmp_path: Path) -> None:

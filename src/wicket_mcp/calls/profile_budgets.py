@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from wicket_mcp.config.model.config import ProfileConfig
 from wicket_mcp.errors import Internal, RateLimited
-from wicket_mcp.model import Caller, Principal
+from wicket_mcp.model import Principal
 from wicket_mcp.request import Handler, Layer, Request, Result
 from wicket_mcp.results.results import CHARS_PER_TOKEN
 from wicket_mcp.store.base import LimitStore
@@ -77,25 +77,19 @@ def limit_profile(budgets: ProfileBudgets, profiles: Mapping[str, ProfileConfig]
     return layer
 
 
-def afford(budgets: ProfileBudgets, profiles: Mapping[str, ProfileConfig]) -> Callable[[Principal], Awaitable[None]]:
-    """A check, before an answer, that there are tokens left for it."""
+class TokenBudgets:
+    """The tokens that the users of each profile have left for answers."""
 
-    async def check(principal: Principal) -> None:
-        profile = profiles.get(principal.profile)
-        if profile is not None:
-            await budgets.check_tokens(profile)
+    def __init__(self, budgets: ProfileBudgets, profiles: Mapping[str, ProfileConfig]) -> None:
+        self._budgets = budgets
+        self._profiles = profiles
 
-    return check
+    async def check(self, principal: Principal) -> None:
+        """Before an answer. Raises RateLimited if no tokens are left for it."""
+        if (profile := self._profiles.get(principal.profile)) is not None:
+            await self._budgets.check_tokens(profile)
 
-
-def charge(
-    budgets: ProfileBudgets, profiles: Mapping[str, ProfileConfig], disclose: Callable[[Caller, str, str, int], None]
-) -> Callable[[Caller, str, str, int], Awaitable[None] | None]:
-    """`disclose`, which also takes the disclosed tokens from the profile's budget."""
-
-    def spend(caller: Caller, dialect: str, kind: str, characters: int) -> Awaitable[None] | None:
-        disclose(caller, dialect, kind, characters)
-        profile = profiles.get(caller.principal.profile)
-        return None if profile is None else budgets.spend_tokens(profile, characters)
-
-    return spend
+    async def spend(self, principal: Principal, characters: int) -> None:
+        """After an answer."""
+        if (profile := self._profiles.get(principal.profile)) is not None:
+            await self._budgets.spend_tokens(profile, characters)

@@ -65,6 +65,23 @@ def unwrap_structured(structured: Any) -> Any:
     return parse_text(value) if isinstance(value, str) else value
 
 
+_NOT_READ = frozenset({"blob", "data", "_meta"})  # content that is not text, and what hosts read
+
+
+def count_text(value: Any) -> int:
+    """Characters of all texts in a value, such as a resource, a prompt or a list; images and the like do not count."""
+    count, left = 0, list[Any]([value])
+    while left:
+        part = left.pop()
+        if isinstance(part, str):
+            count += len(part)
+        elif isinstance(part, dict):
+            left += [field for name, field in as_object(part).items() if name not in _NOT_READ]
+        else:
+            left += as_list(part)
+    return count
+
+
 def size_of(body: JsonObject) -> int:
     """Characters of a result that a model would read, at most `LARGE`; images do not count."""
     texts = 0

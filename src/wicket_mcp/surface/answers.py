@@ -2,13 +2,15 @@
 
 from typing import TYPE_CHECKING
 
+from wicket_mcp.calls.profile_budgets import TokenBudgets
 from wicket_mcp.catalog.pages import read_cursor, write_cursor
 from wicket_mcp.errors import INVALID_PARAMS, RESOURCE_NOT_FOUND_LEGACY, Refused
-from wicket_mcp.model import JsonObject, as_object, as_text
+from wicket_mcp.model import Caller, JsonObject, as_object, as_text
+from wicket_mcp.results.content import count_text
 from wicket_mcp.surface.problems import RpcProblem
 
 if TYPE_CHECKING:
-    from wicket_mcp.surface.protocol import Request
+    from wicket_mcp.surface.protocol import Method, Protocol, Request
 
 PAGE = 500  # resources, templates or prompts in one answer
 
@@ -60,3 +62,26 @@ def _find_next(entries: list[JsonObject], name: str, place: int, last: str) -> i
         return place + 1
     moved = next((at for at, entry in enumerate(entries) if as_text(entry.get(name)) == last), None)
     return max(place, 0) if moved is None else moved + 1
+
+
+UNMETERED = frozenset(
+    {
+        *("initialize", "ping", "logging/setLevel", "server/discover", "subscriptions/listen"),
+        *("resources/subscribe", "resources/unsubscribe"),
+        *("tools/list", "tools/call"),  # they count what they tell
+        *("tasks/get", "tasks/update", "tasks/cancel", "tasks/result", "tasks/list"),
+    }
+)
+"""Methods whose answers do not count here against the tokens of a profile."""
+
+
+def meter(budgets: TokenBudgets, method: "Method") -> "Method":
+    """The method, whose answers count against the tokens of its caller's profile."""
+
+    async def answer(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
+        await budgets.check(caller.principal)
+        body = await method(protocol, request, caller, resume)
+        await budgets.spend(caller.principal, count_text(body))
+        return body
+
+    return answer

@@ -28,12 +28,13 @@ TOOLS_PAGE = 5000  # tools in one answer: many clients read the first page only,
 
 
 async def list_tools(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
-    verbs, menu, _, disclose, _, menus, _ = protocol.served
+    verbs, menu, _, disclose, _, menus, budgets = protocol.served
     if menus:
         menu = menus.get(caller.principal.profile, menu)
     tools = await menu.list(verbs, caller.principal)
-    if (counting := disclose(caller, menu.name, "list", menu.size_of(tools))) is not None:
-        await counting
+    disclose(caller, menu.name, "list", size := menu.size_of(tools))
+    if budgets is not None:
+        await budgets.spend(caller.principal, size)
     if menu.vendor_keys:
         tools = [add_keys(tool) for tool in tools]
     grouped = not menu.fixed and not protocol.unprefixed and declares(caller.capabilities, GROUPS)

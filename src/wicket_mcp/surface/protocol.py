@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from wicket_mcp import __version__
 from wicket_mcp.budget import MAX_ADDRESS
 from wicket_mcp.calls.audit import measure
+from wicket_mcp.calls.profile_budgets import TokenBudgets
 from wicket_mcp.catalog.change_notices import combine_notices
 from wicket_mcp.dialects.base import Menu, Named, ToolCall, failure
 from wicket_mcp.errors import (
@@ -49,7 +50,7 @@ from wicket_mcp.model import (
 )
 from wicket_mcp.request import EMPTY
 from wicket_mcp.surface import content_methods, discovery_methods, group_methods, subscriptions, tasks_methods
-from wicket_mcp.surface.answers import undress
+from wicket_mcp.surface.answers import UNMETERED, meter, undress
 from wicket_mcp.surface.caller import LegacyClient, RequestCaller, Send
 from wicket_mcp.surface.feed import Changes, Feed
 from wicket_mcp.surface.held_calls import HeldCalls, digest_of
@@ -176,10 +177,8 @@ class Request(msgspec.Struct, frozen=True):
         return value
 
 
-Disclose = Callable[[Caller, str, str, int], Awaitable[None] | None]
-"""Is told what a caller was shown: the dialect, `list` or `call`, and how many characters.
-
-Awaited if it counts them."""
+Disclose = Callable[[Caller, str, str, int], None]
+"""Is told what a caller was shown: the dialect, `list` or `call`, and how many characters."""
 
 
 class Served(NamedTuple):
@@ -194,8 +193,8 @@ class Served(NamedTuple):
     """The principal after its profile is applied: the served profile, the one it is restricted to, or its client's."""
     profile_menus: Mapping[str, Menu] = {}
     """Served instead of `menu` to principals that use one of these profiles."""
-    afford: Callable[[Principal], Awaitable[None]] | None = None
-    """Raises RateLimited for a principal with no tokens left for answers; None if there is no such limit."""
+    budgets: TokenBudgets | None = None
+    """The tokens that profiles have left for answers; None if no profile has such a limit."""
 
 
 class Serving:
@@ -278,6 +277,8 @@ class Protocol:
             from wicket_mcp.surface import app_methods  # noqa: PLC0415  (few clients show interfaces)
 
             method = app_methods.METHODS.get(request.method, app_methods.refuse)
+        if self.served.budgets is not None and (APP_MARK in request.meta or request.method not in UNMETERED):
+            method = meter(self.served.budgets, method)
         if not request.modern and request.method == "tools/call" and isinstance(request.params.get("task"), dict):
             return await tasks_methods.call_legacy(self, request, lambda caller: method(self, request, caller, {}))
         if not request.modern:
@@ -354,17 +355,18 @@ class Protocol:
         call = ToolCall(
             {} if arguments is None else arguments, caller, request.meta, resume, request.named, request.unknown
         )
-        verbs, menu, _, disclose, _, menus, afford = self.served
+        verbs, menu, _, disclose, _, menus, budgets = self.served
         if menus:
             menu = menus.get(caller.principal.profile, menu)
-        if afford is not None:
+        if budgets is not None:
             try:
-                await afford(caller.principal)
+                await budgets.check(caller.principal)
             except RateLimited as problem:  # a result, which every client shows to its model
                 return failure(problem)
         result = await menu.call(verbs, name, call)
-        if (counting := disclose(caller, menu.name, "call", measure(result))) is not None:
-            await counting
+        disclose(caller, menu.name, "call", size := measure(result))
+        if budgets is not None:
+            await budgets.spend(caller.principal, size)
         if caller.capabilities and declares(caller.capabilities, UI):
             from wicket_mcp.surface import app_pages  # noqa: PLC0415  (few clients show interfaces)
 
