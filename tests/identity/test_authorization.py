@@ -242,9 +242,15 @@ async def test_a_code_counts_once(open_gateway: OpenGateway) -> None:
 async def test_a_code_counts_for_its_client_and_verifier_alone(open_gateway: OpenGateway, form: dict[str, str]) -> None:
     async with flow(open_gateway) as (client, _):
         await client.register()
-        status, problem = await client.redeem(await client.code(), **form)
+        code = await client.code()
+        status, problem = await client.redeem(code, **form)
         assert (status, problem["error"]) == (400, "invalid_grant")
         assert (await client.redeem("made-up"))[1]["error"] == "invalid_grant"
+        if (
+            "client_id" not in form
+        ):  # who has stolen a code tries one verifier, not many; its client knows the right one
+            status, problem = await client.redeem(code)
+            assert (status, "was used before" in problem["error_description"]) == (400, True)
 
 
 async def test_another_clients_refresh_token_is_not_used_up(open_gateway: OpenGateway) -> None:
@@ -394,13 +400,20 @@ async def test_an_api_key_approves_what_it_may_and_its_end_is_the_grants(open_ga
 
 
 async def test_a_client_signs_out(open_gateway: OpenGateway) -> None:
-    async with flow(open_gateway) as (client, _):
+    async with flow(open_gateway) as (client, gateway):
         await client.register()
         _, issued = await client.redeem(await client.code())
         form = {"token": issued["refresh_token"], "client_id": client.client_id}
         async with client.session.post(f"{client.base}/oauth/revoke", data=form) as answer:
             assert answer.status == 200
         assert await client.status(issued["access_token"]) == 401
+        assert await revocations(gateway) == ["the client signed out"]
+
+
+async def revocations(gateway: Gateway) -> list[str]:
+    """Why grants were revoked, as the audit says."""
+    records = await gateway.store.find_calls(AuditQuery(principal="local"))
+    return [record.detail.rpartition("): ")[2] for record in records if record.tool == "revoke grant"]
 
 
 async def test_the_command_lists_and_revokes_while_the_gateway_runs(open_gateway: OpenGateway, shell: Shell) -> None:
@@ -414,6 +427,7 @@ async def test_the_command_lists_and_revokes_while_the_gateway_runs(open_gateway
         assert issued["access_token"] not in str(shown)
         assert shell.run("grants", "revoke", shown["id"], "--json").json["state"] == "revoked"
         assert await client.status(issued["access_token"]) == 401
+        assert await revocations(gateway) == ["revoked"]
         assert shell.run("grants", "revoke", shown["id"]).code == 2
         assert shell.run("whoami", "--json").json["principal"] == "local"
 
