@@ -150,7 +150,7 @@ async def test_a_session_that_lost_fingerprints_counts_as_tainted_and_the_questi
 
 async def test_results_without_labels_are_lost_first_and_leave_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "MAX_SOURCES", 1)
-    monkeypatch.setattr(memory, "MAX_MARKS", 64 * 6)
+    monkeypatch.setattr(memory, "MAX_MARKS", 256 * 6)
     remembered = Memory()
     for number in range(8):
         await remembered.remember(reader(), source(mail(number), UNTRUSTED if number < 4 else TRUSTED))

@@ -1,5 +1,6 @@
 """A definition is pinned, compared and checked as a whole, not only in the fields that everybody knows."""
 
+import hashlib
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from tests.conftest import OpenGateway
 from tests.trust.conftest import PROMPT, READ, SEND, Offer
 from wicket_mcp.catalog.listing import fingerprint
-from wicket_mcp.codec import encode
+from wicket_mcp.codec import canonical, encode
 from wicket_mcp.config.model.server import ServerConfig
 from wicket_mcp.errors import Denied
 from wicket_mcp.model import LOCAL, META_SERVER_INFO, JsonObject, Listing, Silent, Tool
@@ -241,6 +242,15 @@ async def test_an_order_in_a_field_that_was_not_pinned_is_held_all_the_same(
             await gateway.call("m.send", {"to": "ann"})
 
 
+async def test_an_order_that_a_person_had_accepted_is_not_held_again(offer: Offer, open_gateway: OpenGateway) -> None:
+    ordering = {**SEND, "description": ORDER}
+    async with open_gateway({"m": offer({**ordering, **MORE})}) as gateway:
+        source = fingerprint(gateway.catalogue.servers["m"])
+        digest = hashlib.sha256(canonical(ordering)).hexdigest()
+        await gateway.store.save_pins([StoredPin("m", source, "tool", "send", digest, encode(ordering), "ann", 1.0)])
+        assert (await gateway.call("m.send", {"to": "ann"}))["content"]
+
+
 SCHEMA: JsonObject = SEND["inputSchema"]
 SHORT: JsonObject = {**SCHEMA, "properties": {"to": {"type": "string"}}}
 
@@ -278,6 +288,7 @@ SHORT: JsonObject = {**SCHEMA, "properties": {"to": {"type": "string"}}}
             "its '_meta' key 'b' changed", "its '_meta' key 'c' was removed"
         ]),
         ({"x": 1, "icons": []}, {"x": 2}, ["its field 'x' changed", "its icons was removed"]),
+        ({"x": None}, {}, ["its field 'x' was removed"]),
         ({}, {"do this now": 1}, ["its field (an unusual name) was added"]),
     ],
 )  # fmt: skip
@@ -312,7 +323,7 @@ async def test_a_new_tool_that_looks_like_an_accepted_one_of_its_server_is_named
         pins = Pins(gateway.store)
         mail = Tool("m", "send_mail", {**SEND, "name": "send_mail"})
         await reviewed(pins, mail)
-        review = await reviewed(pins, mail, Tool("m", "send_rnail", {**SEND, "name": "send_rnail"}))
+        review = await reviewed(pins, Tool("m", "send_rnail", {**SEND, "name": "send_rnail"}), mail)
         (held,) = review.held.values()
         assert held.words == "its name only looks like that of 'm.send_mail'"
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import islice
 
 from wicket_mcp.model import JsonObject
-from wicket_mcp.trust.fingerprints import Fingerprints, marks_for
+from wicket_mcp.trust.fingerprints import Fingerprints, marks_for, ways_of
 from wicket_mcp.trust.matching import Candidate, Text, candidates_of
 from wicket_mcp.trust.memory import Session, Source
 
@@ -28,6 +28,7 @@ class Comparison:
         self._fields = session.fields
         self._arguments = arguments
         self._texts: dict[int, Text | Fingerprints] = {}
+        self._ways: dict[Candidate, list[list[int]]] = {}
 
     @cached_property
     def by_first_reading(self) -> list[Source]:
@@ -61,18 +62,33 @@ class Comparison:
         Else what is a whole field of any result counts as known; a short value counts even then.
         """
         text = self._text_of(source)
-        return [
-            candidate
-            for candidate in self._candidates[name]
-            if (whole and text.has_field(candidate))
-            or ((candidate.field or whole or not self._is_known(candidate)) and text.has(candidate))
-        ]
+        if whole:
+            return [
+                candidate
+                for candidate in self._candidates[name]
+                if text.has_field(candidate) or self._has(text, candidate)
+            ]
+        return [candidate for candidate in self._unknown[name] if self._has(text, candidate)]
 
     def trusted_before(self, source: Source, candidates: list[Candidate]) -> bool:
         """Whether the session had read all of these before, and no one else can have written it."""
         earlier = [entry for entry in self.by_first_reading if entry.number < source.number]
         texts = [self._text_of(entry) for entry in earlier if not entry.labels.untrusted]
         return all(any(text.says(candidate) for text in texts) for candidate in candidates)
+
+    @cached_property
+    def _unknown(self) -> dict[str, list[Candidate]]:
+        return {
+            name: [candidate for candidate in candidates if candidate.field or not self._is_known(candidate)]
+            for name, candidates in self._candidates.items()
+        }
+
+    def _has(self, text: Text | Fingerprints, candidate: Candidate) -> bool:
+        if isinstance(text, Text):
+            return text.has(candidate)
+        if candidate not in self._ways:
+            self._ways[candidate] = ways_of(candidate)
+        return text.has_marks(self._ways[candidate])
 
     def _is_known(self, candidate: Candidate) -> bool:
         return candidate.key in self._fields or any(text.has_field(candidate) for text in self._old_texts)

@@ -8,7 +8,7 @@ asked for. A fingerprint is a hash under a key of this process: it shows nothing
 import re
 from array import array
 from bisect import bisect_left
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cache
 from importlib import import_module
 from itertools import accumulate
@@ -43,7 +43,11 @@ class Fingerprints(msgspec.Struct, frozen=True, eq=False):
         return Fingerprints(array("q", sorted(frozenset(marks).intersection(self.marks))))
 
     def has(self, candidate: Candidate) -> bool:
-        return any(all(mark in self for mark in way) for way in ways_of(candidate))
+        return self.has_marks(ways_of(candidate))
+
+    def has_marks(self, ways: Iterable[Iterable[int]]) -> bool:
+        """Whether it has all the marks of one of these notations."""
+        return any(all(mark in self for mark in way) for way in ways)
 
     def has_field(self, candidate: Candidate) -> bool:
         return _field_mark(candidate) in self

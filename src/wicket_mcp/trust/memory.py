@@ -28,7 +28,7 @@ MAX_ALL_TEXT = 256 * 1024**2  # and for all principals, of which each has the sa
 MAX_MARKS = 1024**2  # fingerprints of a principal
 MAX_ALL_MARKS = 32 * 1024**2
 MAX_DROPPED = 65_536  # sessions of a principal that are remembered as dropped
-_LEAST = 64  # marks that a result counts at least
+_LEAST = 256  # marks that a result counts at least, so that there are not too many to ask
 _QUICK = 32_768  # characters whose fingerprints are taken at once
 
 
@@ -44,13 +44,15 @@ class Source(msgspec.Struct, eq=False):
     """The tools that its prose was searched for, and whether it asks for their effect: a long text is searched once."""
     number: int = 0
     """Its position in the session's reading order, by first reading."""
+    key: tuple[str, str, int] = ("", "", 0)
+    """By which a repeated result is known."""
     has_prose: bool = True
     fingerprints: Fingerprints | None = None
     """Taken when they are first needed."""
 
     @classmethod
     def of(cls, tool: str, run: str, labels: Labels, text: Text) -> "Source":
-        return cls(tool, time.time(), run, labels, text, has_prose=bool(text.prose))
+        return cls(tool, time.time(), run, labels, text, key=(tool, run, hash(text)), has_prose=bool(text.prose))
 
     @property
     def fields(self) -> Collection[str]:
@@ -102,15 +104,20 @@ class Session:
         self.fields: Counter[str] = Counter()
         """The keys of the whole fields of all labelled texts, and in how many each occurs."""
         self._sources: OrderedDict[tuple[str, str, int], Source] = OrderedDict()
+        self._texts: OrderedDict[tuple[str, str, int], Source] = OrderedDict()
+        """Those of the sources that are kept as texts."""
         self._numbers = 0
         self.size = 0
         """The characters of all texts."""
-        self.texts = 0
         self.marks = 0
 
     @property
     def sources(self) -> Reversible[Source]:
         return self._sources.values()
+
+    @property
+    def texts(self) -> int:
+        return len(self._texts)
 
     @property
     def labels(self) -> Labels | None:
@@ -120,24 +127,24 @@ class Session:
         return join(labelled) if labelled else None
 
     def add(self, source: Source) -> None:
-        key = source.tool, source.run, hash(source.text)
-        if (entry := self._sources.get(key)) is not None:
+        if (entry := self._sources.get(source.key)) is not None:
             entry.at = source.at
             if not entry.is_labelled and source.is_labelled:
                 self.fields.update(entry.fields)
             entry.labels = replace(join((entry.labels, source.labels)), kind=entry.labels.kind)
-            self._sources.move_to_end(key)
+            for sources in (self._sources, self._texts):
+                if source.key in sources:
+                    sources.move_to_end(source.key)
             return
         self._numbers += 1
         source.number = self._numbers
-        self._sources[key] = source
+        self._sources[source.key] = self._texts[source.key] = source
         self.size += source.size
-        self.texts += 1
         if source.is_labelled:
             self.fields.update(source.fields)
 
     def oldest_texts(self) -> Iterator[Source]:
-        return (source for source in self.sources if source.size)
+        return iter(self._texts.values())
 
     def excess(self) -> list[Source]:
         """The oldest texts, as many as are too many for the session; the latest stays."""
@@ -152,21 +159,21 @@ class Session:
 
     def fade(self, source: Source) -> None:
         """Keep only the fingerprints of a result."""
-        if source.size:
+        if source.key in self._texts:
             self._let_go(source)
             source.text, source.fingerprints = source.take_fingerprints(), None
             self.marks += source.marks
 
     def lose(self, source: Source) -> None:
         """Forget the fingerprints of a result, but not that it had labels."""
-        del self._sources[next(key for key, entry in self._sources.items() if entry is source)]
+        del self._sources[source.key]
         self.marks -= source.marks
         if source.is_labelled:
             self.lost = source.labels if self.lost is None else join((self.lost, source.labels))
 
     def _let_go(self, source: Source) -> None:
         self.size -= source.size
-        self.texts -= 1
+        del self._texts[source.key]
         for name in source.fields if source.is_labelled else ():
             self.fields[name] -= 1
             if not self.fields[name]:
