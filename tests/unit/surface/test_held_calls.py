@@ -87,6 +87,29 @@ async def test_answers_that_are_sent_again_after_a_network_failure_get_the_resul
     await held.close()
 
 
+async def test_the_end_of_an_earlier_connection_leaves_the_call_to_the_later_one() -> None:
+    """B14."""
+    held, go = HeldCalls(Seal(Ring([KEY])), repeat_within=0.0), asyncio.Event()
+
+    async def asks_then_waits(caller: Caller) -> JsonObject:
+        result = await _asks_once(caller)
+        await go.wait()
+        return result
+
+    body = await held.begin(Client().caller, "digest", asks_then_waits)
+    replies: JsonObject = {key: {"name": "ada"} for key in body["inputRequests"]}
+    first, second = (
+        asyncio.ensure_future(held.resume(_state(held, body), Client().caller, "digest", replies)) for _ in range(2)
+    )
+    await asyncio.sleep(0)
+    await _leave(first)
+    for _ in range(10):  # nothing is left to happen
+        await asyncio.sleep(0)
+    go.set()
+    assert await second == {"content": {"name": "ada"}}
+    await held.close()
+
+
 async def test_a_client_that_does_not_send_its_answers_again_ends_its_call() -> None:
     held, cancelled = HeldCalls(Seal(Ring([KEY])), repeat_within=0.0), asyncio.Event()
 
