@@ -118,6 +118,7 @@ class Gateway(Library):
             self.buckets,
             self.results,
             self._admit,
+            self._give_back,
             Memory(),
             ProfileBudgets(self.store),
             {},
@@ -351,6 +352,9 @@ class Gateway(Library):
         """Count a request against the limit of its API key."""
         keys = self.registry.keys
         return keys.take(principal, kind) if keys.allowance(principal, kind) else None
+
+    async def _give_back(self, principal: Principal, kind: str) -> None:
+        await self.registry.keys.give_back(principal, kind)
 
     def attend(self) -> None:
         """Start the background work beside serving."""

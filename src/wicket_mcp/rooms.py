@@ -18,10 +18,10 @@ from msgspec.structs import replace
 from wicket_mcp.calls.approve import Approvals, SessionApprovals
 from wicket_mcp.calls.audit import Audit
 from wicket_mcp.calls.cache import Cache
-from wicket_mcp.calls.limits import Admit, ServerBuckets
+from wicket_mcp.calls.limits import Admit, GiveBack, ServerBuckets
 from wicket_mcp.calls.pipeline import Parts, Pipeline
 from wicket_mcp.calls.profile_budgets import ProfileBudgets, TokenBudgets, limit_profile
-from wicket_mcp.calls.sign_in import sign_in
+from wicket_mcp.calls.sign_in import demand_account, sign_in
 from wicket_mcp.calls.watches import Watches
 from wicket_mcp.catalog.addresses import Addresses
 from wicket_mcp.catalog.catalogue import Catalogue
@@ -67,6 +67,7 @@ class Live(msgspec.Struct, frozen=True):
     buckets: ServerBuckets
     results: ResultStorage
     admit: Admit
+    give_back: GiveBack
     memory: Memory
     """What sessions have read, for flow rules."""
     budgets: ProfileBudgets
@@ -192,9 +193,11 @@ def build(config: Config, live: Live) -> Rooms:
         results=results,
         audit=live.audit,
         admit=live.admit,
+        give_back=live.give_back,
         cache=live.cache,
         buckets=live.buckets,
         approver=Approver(library.store),
+        demand_account=demand_account(library.accounts, library.catalogue),
         forward=library.forward,
         subscribe=live.watches.subscribe,
         set_log_level=library.forward.set_log_level,
@@ -275,7 +278,8 @@ def _approvals(config: Config, live: Live, results: Results) -> Approvals | None
     flow = Flow(policy.flow, policy.trusted, live.memory) if follows else None
     store = live.library.store
     always = Always(store, config.state_path / ALWAYS_FILE)
-    return Approvals(rules, store, results.origin, always, Approver(store), flow, live.session_approvals)
+    demand = demand_account(live.library.accounts, live.library.catalogue)
+    return Approvals(rules, store, results.origin, always, Approver(store), demand, flow, live.session_approvals)
 
 
 def _add_tracing(parts: Parts, library: Library, tracing: "Tracing") -> Pipeline:

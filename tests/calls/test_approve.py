@@ -3,7 +3,7 @@
 import asyncio
 import json
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,12 @@ from msgspec.structs import replace
 
 from tests.conftest import OpenGateway, peer
 from tests.gateway.serving import META, Raw, raw_client, serve_http
+from tests.identity.browser import browse
+from tests.peers.protected import Protected
 from tests.surface.test_dashboard import visiting
 from wicket_mcp import Gateway
 from wicket_mcp.codec import encode
-from wicket_mcp.errors import Denied, UpstreamError
+from wicket_mcp.errors import Denied, RateLimited, UpstreamError
 from wicket_mcp.model import META_CAPABILITIES, META_CLIENT_INFO, JsonObject, Principal, Silent, name_of
 from wicket_mcp.request import tool_call
 
@@ -37,9 +39,11 @@ UNSAFE = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u20
 class Client:
     """A modern client whose program answers every form by itself, as anybody's client can."""
 
-    def __init__(self, raw: Raw, key: str, name: str = "robot", *, able: bool = True) -> None:
+    def __init__(
+        self, raw: Raw, key: str, name: str = "robot", *, able: bool = True, modes: Sequence[str] = ()
+    ) -> None:
         self._raw, self._key = raw, key
-        capabilities: JsonObject = {"elicitation": {}} if able else {}
+        capabilities: JsonObject = {"elicitation": {mode: {} for mode in modes}} if able else {}
         info = {"name": name, "version": "1"}
         self._meta: JsonObject = {**META, META_CLIENT_INFO: info, META_CAPABILITIES: capabilities}
         self.asked: list[str] = []
@@ -54,7 +58,11 @@ class Client:
             yes: JsonObject = {}
             for key, question in result["inputRequests"].items():
                 self.asked.append(question["params"]["message"])
-                yes[key] = {"action": "accept", "content": {"decision": "approve"}}
+                if question["params"].get("mode") == "url":
+                    await browse(question["params"]["url"])
+                    yes[key] = {"action": "accept"}
+                else:
+                    yes[key] = {"action": "accept", "content": {"decision": "approve"}}
             params = {**params, "inputResponses": yes, "requestState": result["requestState"]}
 
     async def _post(self, params: JsonObject) -> JsonObject:
@@ -229,3 +237,56 @@ async def test_an_approval_is_spent_only_when_something_is_sent(open_gateway: Op
                     await gateway.pool.stop("e")
         with pytest.raises(Denied):
             await gateway.call("e.echo", {"message": "hi"})
+
+
+async def test_a_sign_in_comes_before_the_question_and_nothing_is_asked_or_charged_twice(
+    open_gateway: OpenGateway,
+) -> None:
+    """B10: a person approved, signed in and was asked again; each round was charged; our words seemed the server's."""
+    policy = [{"action": "ask", "tool": "whoami", "by": "caller"}]
+    async with (
+        Protected() as remote,
+        open_gateway({"x": {"url": remote.url, "credentials": "user"}}, policy=policy) as gateway,
+    ):
+        key, _ = await gateway.registry.keys.create("k", ["discover", "invoke"], rates={"invocation": 100})
+        me = await gateway.registry.keys.principal(key)
+        assert me is not None
+        server = gateway.catalogue.server("x")
+        async with serve_http(gateway) as address, raw_client(address) as raw:
+            before = await gateway.accounts.sign_ins.begin(server, me)
+            await browse(before.link)
+            await before.wait()
+            await gateway.verbs.tools(me)
+            await gateway.accounts.sign_ins.sign_out(server, me)
+            client = Client(raw, key, modes=("form", "url"))
+            assert "ann" in await client.call("x.whoami")
+        first, second = client.asked
+        assert first == "Sign in to 'x' in your browser to go on with this call."
+        assert second.startswith('May k (client "robot") call x.whoami?')
+        assert await _used(gateway, me) == 1, "one call was made"
+
+
+async def _used(gateway: Gateway, principal: Principal) -> int:
+    """How many calls of a hundred an hour count against a key."""
+    count = 0
+    while True:
+        try:
+            await gateway.registry.keys.take(principal, "invocation")
+        except RateLimited:
+            return 100 - count
+        count += 1
+
+
+async def test_a_call_that_was_not_sent_counts_against_no_limit(open_gateway: OpenGateway) -> None:
+    """B10: each try of a call that waits for a person was charged to the key and the profile."""
+    profiles = {"p": {"servers": ["e"], "keys": ["k"], "calls_per_hour": 2}}
+    async with open_gateway({"e": peer("Echo")}, policy=ASK, profiles=profiles) as gateway:
+        key, _ = await gateway.registry.keys.create("k", ["discover", "invoke"], rates={"invocation": 2})
+        async with serve_http(gateway) as address, raw_client(address) as raw:
+            client = Client(raw, key)
+            for _ in range(5):
+                assert "approve call-" in await client.call("e.echo", message="hi")
+            (question,) = await gateway.store.approvals(0)
+            await gateway.store.approve(question.id, "ann", 0)
+            assert await client.call("e.echo", message="hi") == "hi"
+            assert "approve call-" in await client.call("e.echo", message="hi")

@@ -16,8 +16,10 @@ from wicket_mcp.calls.task_ids import TaskIds
 from wicket_mcp.catalog.addresses import Addresses
 from wicket_mcp.catalog.catalogue import Catalogue
 from wicket_mcp.config.model.config import Config, LimitsConfig
+from wicket_mcp.identity.approver import Approver
 from wicket_mcp.model import Principal
 from wicket_mcp.registry.facade import RegistryFacade
+from wicket_mcp.request import Request
 from wicket_mcp.results.handles import Handles
 from wicket_mcp.results.results import Results
 from wicket_mcp.results.storage import ResultStorage
@@ -76,6 +78,12 @@ async def open_facade(tmp_path: Path, clock: Clock) -> AsyncGenerator[OpenFacade
             async def admit(principal: Principal, kind: str) -> None:
                 await facade.keys.take(principal, kind)
 
+            async def give_back(principal: Principal, kind: str) -> None:
+                await facade.keys.give_back(principal, kind)
+
+            async def demand(request: Request) -> None:
+                return None
+
             addresses, ring = Addresses(catalogue), Ring([bytes(32)])
             results = Results(ResultStorage(store), Handles(ring), config.results, lambda _principal, _tool: True)
             parts = Parts(
@@ -84,8 +92,11 @@ async def open_facade(tmp_path: Path, clock: Clock) -> AsyncGenerator[OpenFacade
                 results,
                 Audit(store.record_call),
                 admit,
+                give_back,
                 Cache(),
                 ServerBuckets(),
+                Approver(store),
+                demand,
                 forward,
                 forward,
                 forward.set_log_level,

@@ -18,6 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 from wicket_mcp.calls.asking import ALWAYS, NO, SESSION, YES, can_ask, choose, show, show_arguments
+from wicket_mcp.calls.sign_in import DemandAccount
 from wicket_mcp.codec import canonical, pretty
 from wicket_mcp.errors import NOTHING_DONE, Denied, Refused, UpstreamError, WicketError
 from wicket_mcp.identity.approver import Approver, agrees_by_form
@@ -64,6 +65,7 @@ class Approvals(msgspec.Struct, frozen=True):
     always: Always
     """The approvals given with "always"."""
     approver: Approver
+    demand_account: DemandAccount
     flow: Flow | None = None
     sessions: SessionApprovals = msgspec.field(default_factory=dict[tuple[str, ...], str])
     """Kept from one configuration to the next."""
@@ -183,6 +185,7 @@ async def _settle(
     if (spent := await _spend(approvals.store, request, question)) is not None:
         await _accept(approvals, request, call, spent)
         return spent
+    await approvals.demand_account(request)
     if question.who == "other" or not can_ask(request.caller):
         raise await _wait_for_a_person(approvals.store, question, decision, why, in_script=bool(span.run))
     answer = await _ask(approvals.store, request, call, question)

@@ -152,10 +152,11 @@ class Forward:
         return {**request.params, "_meta": passed} if passed else request.params
 
 
-async def ask(caller: Caller, server: str, method: str, params: JsonObject) -> JsonObject:
-    """Ask the caller's client an upstream's question. Raises Unasked if it cannot be asked."""
+async def ask(caller: Caller, server: str, method: str, params: JsonObject, *, from_us: bool = False) -> JsonObject:
+    """Ask the caller's client an upstream's question, or one of ours. Raises Unasked if it cannot be asked."""
     _check_askable(caller, server, method, params)
-    return await caller.ask(method, _render_question(method, params, server, modern=caller.resumes))
+    asker = "" if from_us else server
+    return await caller.ask(method, _render_question(method, params, asker, modern=caller.resumes))
 
 
 def is_wanted(level: str, least: str) -> bool:
@@ -202,7 +203,8 @@ def _render_question(method: str, params: JsonObject, server: str, *, modern: bo
     """
     if method != "elicitation/create" or params.get("mode") != "url":
         return params
-    named = {**params, "message": f"Server '{server}' asks: {as_text(params.get('message'))}"}
+    message = as_text(params.get("message"))
+    named = {**params, "message": f"Server '{server}' asks: {message}" if server else message}
     if modern:
         return {key: value for key, value in named.items() if key != "elicitationId"}
     return {"elicitationId": secrets.token_urlsafe(16), **named}

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from wicket_mcp.budget import MAX_ADDRESS
 from wicket_mcp.calls.asking import can_ask, confirm
+from wicket_mcp.calls.sign_in import DemandAccount
 from wicket_mcp.catalog.catalogue import Catalogue
 from wicket_mcp.errors import Denied
 from wicket_mcp.identity.approver import Approver, agrees_by_form
@@ -25,7 +26,7 @@ _EXPRESSION = re.compile(r"\{[^{}]*\}")  # in a template: a placeholder in an ad
 _SHOWN = 8000  # characters of a diff that a form may have: what a person does not see is not accepted by one
 
 
-def check_held(catalogue: Catalogue, approver: Approver) -> Layer:
+def check_held(catalogue: Catalogue, approver: Approver, demand_account: DemandAccount) -> Layer:
     def layer(inner: Handler) -> Handler:
         async def handle(request: Request) -> Result:
             caller = request.caller
@@ -34,6 +35,7 @@ def check_held(catalogue: Catalogue, approver: Approver) -> Layer:
             await catalogue.settle(request.server, caller)
             change = _find(catalogue, request)
             if change is not None:
+                await demand_account(request)
                 await _settle(catalogue, approver, change, request)
             tool = request.tool
             if tool is not None:  # as it is accepted now, which may differ from what the caller found

@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from wicket_mcp.config.model.config import ServerConfig
-from wicket_mcp.errors import RateLimited
+from wicket_mcp.errors import NOTHING_DONE, Denied, RateLimited
 from wicket_mcp.model import LOCAL, Principal
 from wicket_mcp.request import Handler, Layer, Request, Result
 from wicket_mcp.store.base import SharedLimits
@@ -16,13 +16,23 @@ Admit = Callable[[Principal, str], Awaitable[None] | None]
 """Takes one request of a kind from a principal's allowance; None if there is no limit. Raises RateLimited."""
 
 
-def limit_principal(admit: Admit, kind: str) -> Layer:
+GiveBack = Callable[[Principal, str], Awaitable[None]]
+"""Returns a request of a kind to a principal's allowance: nothing was sent."""
+NOT_SENT = (Denied, *NOTHING_DONE)
+"""The errors of a request that was not sent, or not yet: it counts against no limit."""
+
+
+def limit_principal(admit: Admit, give_back: GiveBack, kind: str) -> Layer:
     """The limit of an API key; the owner has none."""
 
     def layer(inner: Handler) -> Handler:
         async def wait(taking: Awaitable[None], request: Request) -> Result:
             await taking
-            return await inner(request)
+            try:
+                return await inner(request)
+            except NOT_SENT:
+                await give_back(request.principal, kind)
+                raise
 
         def handle(request: Request) -> Awaitable[Result]:
             principal = request.caller.principal

@@ -25,7 +25,7 @@ from wicket_mcp.calls.cache import AccountOf, Cache, cache
 from wicket_mcp.calls.fallback import fallback
 from wicket_mcp.calls.follow_tasks import follow_tasks, resolve_task
 from wicket_mcp.calls.held import check_held
-from wicket_mcp.calls.limits import Admit, ServerBuckets, limit_principal, limit_server
+from wicket_mcp.calls.limits import Admit, GiveBack, ServerBuckets, limit_principal, limit_server
 from wicket_mcp.calls.resolve import (
     resolve_extension,
     resolve_prompt,
@@ -33,6 +33,7 @@ from wicket_mcp.calls.resolve import (
     resolve_resource,
     resolve_tool,
 )
+from wicket_mcp.calls.sign_in import DemandAccount
 from wicket_mcp.calls.task_ids import TaskIds
 from wicket_mcp.catalog.addresses import Addresses
 from wicket_mcp.catalog.catalogue import Catalogue
@@ -58,9 +59,11 @@ class Parts(msgspec.Struct, frozen=True):
     results: Results
     audit: Audit
     admit: Admit
+    give_back: GiveBack
     cache: Cache
     buckets: ServerBuckets
     approver: Approver
+    demand_account: DemandAccount
     forward: Handler
     subscribe: Handler
     set_log_level: Handler
@@ -127,7 +130,7 @@ class Pipeline:
         parts = self._parts
         layers = {
             "authorise": authorise("invoke", "calling tools"),
-            "limit": limit_principal(parts.admit, "invocation"),
+            "limit": limit_principal(parts.admit, parts.give_back, "invocation"),
         }
         if parts.approvals is not None:
             layers["approve"] = approve(parts.approvals)
@@ -140,7 +143,9 @@ class Pipeline:
             layers["sign in"] = parts.sign_in
         layers["resolve"] = resolve
         if not owner:
-            layers["limit"] = limit_principal(parts.admit, "invocation" if scope == "invoke" else "discovery")
+            layers["limit"] = limit_principal(
+                parts.admit, parts.give_back, "invocation" if scope == "invoke" else "discovery"
+            )
             if parts.profiles is not None and scope == "invoke":
                 layers["limit of the profile"] = parts.profiles
         return nest([*self._outermost, *_steps(layers)], inner)
@@ -157,7 +162,9 @@ class Pipeline:
     def _inner(self, config: ServerConfig) -> tuple[Handler, Handler]:
         """The layers of one server: for prompts, resources and everything else, and for tools."""
         parts = self._parts
-        outer: dict[str, Layer] = {"held": check_held(parts.catalogue, parts.approver)} if holds(config) else {}
+        outer: dict[str, Layer] = (
+            {"held": check_held(parts.catalogue, parts.approver, parts.demand_account)} if holds(config) else {}
+        )
         if parts.approvals is not None and parts.approvals.flow is not None:
             outer["approve"] = observe(parts.approvals.flow)
         others = nest(_steps(outer), self._add_server_limit(config))
@@ -169,7 +176,9 @@ class Pipeline:
 
     def _direct(self, config: ServerConfig) -> Handler:
         parts = self._parts
-        layers: dict[str, Layer] = {"held": check_held(parts.catalogue, parts.approver)} if holds(config) else {}
+        layers: dict[str, Layer] = (
+            {"held": check_held(parts.catalogue, parts.approver, parts.demand_account)} if holds(config) else {}
+        )
         layers["arguments"] = check(parts.results)
         if parts.approvals is not None and parts.approvals.concern(config.name):
             layers["approve"] = approve(parts.approvals)

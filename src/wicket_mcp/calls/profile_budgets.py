@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
 
+from wicket_mcp.calls.limits import NOT_SENT
 from wicket_mcp.config.model.config import ProfileConfig
 from wicket_mcp.errors import Internal, RateLimited
 from wicket_mcp.model import Principal
@@ -35,6 +36,11 @@ class ProfileBudgets:
         if most := profile.calls_per_hour:
             wait = await _count(self._store.take(profile.name, _CALLS, most, self._clock()))
             _check(profile, f"{most:,} calls", wait)
+
+    async def give_back(self, profile: ProfileConfig) -> None:
+        """The call was not sent."""
+        if most := profile.calls_per_hour:
+            await _count(self._store.draw(profile.name, _CALLS, most, self._clock(), -1.0))
 
     async def check_tokens(self, profile: ProfileConfig) -> None:
         """Raises RateLimited if the profile has no tokens left."""
@@ -70,7 +76,12 @@ def limit_profile(budgets: ProfileBudgets, profiles: Mapping[str, ProfileConfig]
             profile = profiles.get(request.caller.principal.profile)
             if profile is not None and not request.unmetered:
                 await budgets.take_call(profile)
-            return await inner(request)
+            try:
+                return await inner(request)
+            except NOT_SENT:
+                if profile is not None and not request.unmetered:
+                    await budgets.give_back(profile)
+                raise
 
         return handle
 

@@ -6,7 +6,9 @@ the command instead.
 """
 
 import secrets
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from typing import TypeAlias
 from urllib.parse import quote, urljoin
 
 from wicket_mcp.calls.forward import ask
@@ -15,7 +17,20 @@ from wicket_mcp.errors import Internal, NeedsSignIn, Unasked
 from wicket_mcp.identity.accounts import Accounts, may_sign_in, own_keys
 from wicket_mcp.request import Handler, Layer, Request, Result
 
+DemandAccount: TypeAlias = Callable[[Request], Awaitable[None]]
+"""Raises NeedsSignIn if the caller is known to have no account at the request's server."""
 ROUNDS = 3  # a server may ask for more rights after a sign-in
+
+
+def demand_account(accounts: Accounts, catalogue: Catalogue) -> DemandAccount:
+    """Checked before a person is asked about a call: a call that cannot be made is not asked about."""
+
+    async def demand(request: Request) -> None:
+        config = catalogue.servers.get(request.server)
+        if config is not None and await accounts.missing([config], request.principal):
+            raise NeedsSignIn(config.name)
+
+    return demand
 
 
 def sign_in(accounts: Accounts, catalogue: Catalogue) -> Layer:
@@ -58,7 +73,7 @@ async def _sign_in(request: Request, problem: NeedsSignIn, accounts: Accounts, c
         "elicitationId": visit,
     }
     try:
-        reply = await ask(request.caller, server, "elicitation/create", question)
+        reply = await ask(request.caller, server, "elicitation/create", question, from_us=True)
     except Unasked:
         hint = f"Open this address to sign in, then repeat the call: {pending.link}"
         raise NeedsSignIn(server, problem.why, hint=hint) from None

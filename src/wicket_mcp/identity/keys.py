@@ -8,6 +8,7 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -162,6 +163,12 @@ class Keys:
                 log.warning("a limit could not be counted: %s", problem)
             if wait:
                 raise RateLimited(f"Rate limit exceeded: {per_hour} {kind} requests an hour.", retry_after=wait)
+
+    async def give_back(self, principal: Principal, kind: str) -> None:
+        """Take back what `take` counted: the request was not sent."""
+        if (per_hour := self.allowance(principal, kind)) and principal.name != LOCAL.name:
+            with suppress(Internal):  # as for `take`
+                await self._store.draw(principal.id, kind, per_hour, self._clock(), -1.0)
 
     def _follow_store(self) -> None:
         """Drop what is in memory when any process has written to the store: a revoked key ends at once."""

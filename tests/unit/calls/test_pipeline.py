@@ -20,6 +20,7 @@ from wicket_mcp.catalog.catalogue import Catalogue
 from wicket_mcp.catalog.listing import fingerprint
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.errors import BadArguments, Denied, RateLimited, UnknownName
+from wicket_mcp.identity.approver import Approver
 from wicket_mcp.model import JsonObject, Listing, Principal, Silent, Tool
 from wicket_mcp.request import Request, Result, Span, tool_call
 from wicket_mcp.results.handles import Handles
@@ -77,6 +78,12 @@ async def open_corridor(folder: Path, *, admitted: int = 100, **options: Any) ->
     async def subscribe(request: Request) -> Result:
         return await forward(request)
 
+    async def give_back(principal: Principal, kind: str) -> None:
+        return None
+
+    async def demand(request: Request) -> None:
+        return None
+
     catalogue = Catalogue(config.servers, pool, forward, store, config.limits)
     try:
         await store.save_listing(StoredListing(OFFERED, fingerprint(config.servers[0])))
@@ -88,8 +95,11 @@ async def open_corridor(folder: Path, *, admitted: int = 100, **options: Any) ->
                 results=Results(ResultStorage(store), Handles(RING), config.results, lambda principal, key: True),
                 audit=Audit(records.append),
                 admit=admit,
+                give_back=give_back,
                 cache=Cache(),
                 buckets=ServerBuckets(),
+                approver=Approver(store),
+                demand_account=demand,
                 forward=forward,
                 subscribe=subscribe,
                 set_log_level=forward.set_log_level,
