@@ -11,7 +11,7 @@ import secrets
 import sys
 import time
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from wicket_mcp.config.model.server import is_web_address
 from wicket_mcp.errors import (
@@ -39,6 +39,7 @@ from wicket_mcp.model import (
 )
 from wicket_mcp.request import Request, Result, Span
 from wicket_mcp.telemetry.redact import mask_strings
+from wicket_mcp.trust.display import LINKS, restrict_result
 from wicket_mcp.upstream.connection import NO_CALLBACKS, Callbacks
 from wicket_mcp.upstream.pool import Pool
 
@@ -90,7 +91,7 @@ class Forward:
         for attempt in range(ROUNDS):
             body = await self._send(request, params, callbacks, sent_before=attempt > 0)
             if body.get("resultType") != "input_required":
-                return Result(body, request)
+                return Result(restrict_result(body) if _has_links(body) else body, request)
             if caller.resumes:
                 return Result(_name_asker(body, caller, server), request)
             params = {**dressed, **await _replies(body, caller, server)}
@@ -225,6 +226,12 @@ def _name_asker(body: JsonObject, caller: Caller, server: str) -> JsonObject:
         for key, question in questions.items()
     }
     return {**body, "inputRequests": worded} if worded else body
+
+
+def _has_links(body: JsonObject) -> bool:
+    content: Any = body.get("content")
+    blocks = cast("list[Any]", content) if isinstance(content, list) else ()
+    return any(isinstance(block, dict) and cast("JsonObject", block).get("type") in LINKS for block in blocks)
 
 
 def _visits(refusal: Refused, caller: Caller, server: str) -> JsonObject:

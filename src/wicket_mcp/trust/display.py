@@ -1,8 +1,9 @@
-"""What of a server's definitions may steer the program that shows them: its icons, and keys meant for one client. Pure.
+"""What of a server's definitions and results may steer the program that shows them: icons, links, keys. Pure.
 
 An icon is an https address or an image of its own; any other address would be opened by whoever shows a list. A key
 such as `anthropic/requiresUserInteraction` changes how a client treats a tool, so a server may use it only if its
-configuration says so (`vendor_keys`). Whatever else a definition has is passed on, pinned and checked (`pins.py`).
+configuration says so (`vendor_keys`). Whatever else a definition has is passed on, pinned and checked (`pins.py`). Of a
+result, addresses that would run as a script are left out, and icons as above; a path of a file is passed on.
 """
 
 from typing import Any
@@ -34,6 +35,32 @@ def restrict(listing: Listing, *, vendor_keys: bool) -> Listing:
     tools = tuple(replace(tool, definition=new) for tool, new in zip(listing.tools, definitions, strict=True))
     prompts, templates, resources = lists
     return replace(listing, tools=tools, prompts=prompts, templates=templates, resources=resources, server_info=info)
+
+
+LINKS = frozenset({"resource_link", "resource"})
+"""Kinds of blocks of a result that have an address."""
+_SCRIPTS = ("javascript:", "vbscript:")
+
+
+def restrict_result(body: JsonObject) -> JsonObject:
+    """A tool's result without what must not reach a client."""
+    return {**body, "content": [_restrict_block(block) for block in as_list(body.get("content"))]}
+
+
+def _restrict_block(block: Any) -> Any:
+    kind = as_object(block).get("type")
+    if kind not in LINKS:
+        return block
+    place = as_object(block) if kind == "resource_link" else as_object(as_object(block).get("resource"))
+    if not _is_script(as_text(place.get("uri"))):
+        return _restrict(as_object(block), vendor_keys=True)
+    text = as_text(place.get("text")) or f"[{as_text(place.get('name')) or 'A resource'}: its address is a script.]"
+    return {"type": "text", "text": text}
+
+
+def _is_script(address: str) -> bool:
+    """As browsers read an address: they skip blanks and control characters."""
+    return "".join(letter for letter in address[:200] if letter > " ").lower().startswith(_SCRIPTS)
 
 
 def _restrict(definition: JsonObject, *, vendor_keys: bool) -> JsonObject:
