@@ -206,3 +206,15 @@ async def test_a_cancellation_that_makes_no_sense_costs_itself(tmp_path: Path) -
         assert (await command.ask("ping"))["result"] == {}
     finally:
         assert await command.finish() == 0
+
+
+async def test_a_witness_leaves_no_connection_to_the_next_test() -> None:
+    """One that was open when the loop ended was found, with a warning, by a test that had nothing to do with it."""
+    async with asyncio.timeout(30):
+        async with witness() as seen:
+            reader, writer = await asyncio.open_unix_connection(seen.path)
+            writer.write(b"hanging\n")
+            await seen.began()
+        assert await reader.read() == b""
+        writer.close()
+        await writer.wait_closed()

@@ -3,7 +3,7 @@
 import asyncio
 import tempfile
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 
@@ -13,6 +13,7 @@ class Witness:
     def __init__(self, path: str) -> None:
         self.path = path
         self._lines: asyncio.Queue[str] = asyncio.Queue()
+        self._connections: list[asyncio.StreamWriter] = []
 
     async def began(self) -> None:
         """The call has reached the upstream."""
@@ -28,10 +29,18 @@ class Witness:
         return self._lines.empty()
 
     async def listen(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._connections.append(writer)
         while line := await reader.readline():
             self._lines.put_nowait(line.decode().strip())
         self._lines.put_nowait("gone")
         writer.close()
+
+    async def close(self) -> None:
+        """Leave no connection to outlive the loop; the server itself does not wait for them before Python 3.12."""
+        for writer in self._connections:
+            writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
 
 
 @asynccontextmanager
@@ -40,4 +49,7 @@ async def witness() -> AsyncGenerator[Witness]:
         path = str(Path(folder) / "witness")
         seen = Witness(path)
         async with await asyncio.start_unix_server(seen.listen, path):
-            yield seen
+            try:
+                yield seen
+            finally:
+                await seen.close()
