@@ -2,6 +2,7 @@
 
 import os
 import sys
+import tempfile
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 
 # `wicket serve` serves in its own process here, so that no test leaves a daemon behind; tests/daemon asks for one.
 os.environ.setdefault("WICKET_NO_DAEMON", "1")
+
+# No test uses the state of the user who runs it, which another version of this code may have written.
+_STATE = tempfile.TemporaryDirectory(prefix="wicket-state-")
+os.environ["XDG_STATE_HOME"] = _STATE.name
 
 # Processes that tests start find compiled modules, as in an installation: compiling takes longer than starting.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -33,6 +33,7 @@ def only_pipx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home folder of the test's own."""
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "home" / ".local" / "state"))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     return tmp_path / "home"
 
