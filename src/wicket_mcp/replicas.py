@@ -22,6 +22,7 @@ from wicket_mcp.cluster.file_members import FileMembers
 from wicket_mcp.cluster.members import Member, tag
 from wicket_mcp.cluster.pulse import answers
 from wicket_mcp.cluster.relay import PEER, Relay
+from wicket_mcp.cluster.statements import Statements
 from wicket_mcp.config.model.config import HttpConfig
 from wicket_mcp.config.read.secrets import expand
 from wicket_mcp.errors import ConfigError, NoOwner
@@ -73,13 +74,14 @@ class Replicas:
     def __init__(self, gateway: "Gateway", sessions: "Sessions") -> None:
         self.me = secrets.token_hex(6)
         self.ring = ring = gateway.ring
-        self.relay = Relay(ring)
+        self.statements = Statements(ring, self.me)
+        self.relay = Relay(self.statements)
         self.router = ReplicaRouter(self.me, ring, self.relay, sessions, gateway.store, gateway.config.http.max_body)
         self.members: Members | None = None
         self._comparison: Comparison | None = None
         self._gateway = gateway
         self._ownership: Ownership | None = None
-        self._links = PeerLinks(self.relay.admit_asker, gateway.outbox_counters)
+        self._links = PeerLinks(self.statements.admit_on, gateway.outbox_counters)
         sessions.name_by(self.router.session_id)
         gateway.held.seal_with(Seal(ring, home=self.me))
         gateway.accounts.waiting.share(ring)
@@ -184,10 +186,12 @@ class Replicas:
     def own(self, ownership: Ownership) -> None:
         """From now on every command has one owner among the members."""
         self._ownership = ownership
-        self._gateway.pool.share(ownership, Vouch(self._vouch, self.relay.vouch_for))
+        self._gateway.pool.share(ownership, Vouch(self._vouch, self.statements.make_for))
 
-    def _vouch(self, principal: Principal, method: str, path: str) -> Mapping[str, str]:
-        return {PEER.decode(): self.relay.vouch(principal, method, path)}
+    def _vouch(self, principal: Principal, address: str, path: str) -> Mapping[str, str]:
+        others = self._others()
+        receiver = next((member.id for member in others if member.address == address), "")
+        return {PEER.decode(): self.statements.make(receiver, principal, "POST", path)}
 
     def mount(self, protocol: Protocol, max_message: int) -> OwnedServers:
         """The servers that we own, for the other members."""

@@ -227,7 +227,8 @@ class Front:
             self._mounts(gateway.config),
             self._guard(gateway.config),
             audit.reject,
-            vouched=replicas.relay.admit if replicas else None,
+            vouched=replicas.statements.admit if replicas else None,
+            max_body=gateway.config.http.max_body,
         )
 
     async def read_metrics(self) -> Values:

@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import aiohttp
+import psycopg
 import pytest
 
 from tests.cluster.house import VAULT_KEY, replicas
@@ -14,6 +15,7 @@ from tests.peers.postgres import Postgres
 from tests.peers.recording_host import RecordingHost
 from wicket_mcp.cluster.members import Member
 from wicket_mcp.cluster.relay import PEER, Relay
+from wicket_mcp.cluster.statements import Statements
 from wicket_mcp.errors import Moved
 from wicket_mcp.model import LOCAL, Principal
 from wicket_mcp.request import GATEWAY
@@ -21,6 +23,13 @@ from wicket_mcp.rpc import NO_CALLBACKS
 from wicket_mcp.sealing import Ring
 from wicket_mcp.upstream.owner import EPOCH, OwnerLink, Vouch
 from wicket_mcp.upstream.ownership import Claim
+
+
+def member_at(database: str, address: str) -> Member:
+    with psycopg.connect(database) as connection:
+        row = connection.execute("SELECT id FROM wicket_replica WHERE address = %s", (address,)).fetchone()
+    assert row is not None
+    return Member(row[0], address)
 
 
 async def believe(_: Claim) -> bool:
@@ -36,14 +45,16 @@ async def test_a_deposed_owner_and_a_new_one_refuse_requests_under_the_old_epoch
     postgres: Postgres, tmp_path: Path
 ) -> None:
     counted = tmp_path / "counted"
-    relay = Relay(Ring([base64.b64decode(VAULT_KEY)]))
+    statements = Statements(Ring([base64.b64decode(VAULT_KEY)]), "a member")
+    relay = Relay(statements)
+    address = postgres.database()
     async with (
         AsyncExitStack() as stack,
-        replicas(tmp_path, postgres.database(), {"x": counting_child(counted)}, count=2) as house,
+        replicas(tmp_path, address, {"x": counting_child(counted)}, count=2) as house,
         aiohttp.ClientSession() as http,
     ):
         stack.push_async_callback(relay.close)
-        first, second = (Member(str(replica.number), replica.address) for replica in house.replicas)
+        first, second = (member_at(address, replica.address) for replica in house.replicas)
         assert (await call(http, house.replicas[0], "echo", message="first"))["content"][0]["text"] == "first"
 
         async def says(member: Member, epoch: int) -> int | None:
@@ -52,12 +63,14 @@ async def test_a_deposed_owner_and_a_new_one_refuse_requests_under_the_old_epoch
         assert [await says(first, epoch) for epoch in (0, 1, 2)] == [IS_NOT, IS_OWNER, IS_NOT]
         assert [await says(second, epoch) for epoch in (0, 1, 2)] == [IS_NOT] * 3
 
-        def header(principal: Principal, method: str, path: str) -> dict[str, str]:
-            return {PEER.decode(): relay.vouch(principal, method, path)}
+        ids = {member.address: member.id for member in (first, second)}
+
+        def header(principal: Principal, address: str, path: str) -> dict[str, str]:
+            return {PEER.decode(): statements.make(ids[address], principal, "POST", path)}
 
         async def connect(member: Member, epoch: int) -> OwnerLink:
             claim, host = Claim(epoch, member.address), RecordingHost()
-            vouch = Vouch(header, relay.vouch_for)
+            vouch = Vouch(header, statements.make_for)
             return await OwnerLink.open(
                 "x", claim, host, principal=GATEWAY, max_message=2**20, vouch=vouch, doubt=believe
             )

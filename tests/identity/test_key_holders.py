@@ -15,7 +15,7 @@ from tests.gateway.test_tasks import House
 from tests.registry.test_rest import weather
 from tests.trust.test_rules import Person
 from wicket_mcp import Gateway
-from wicket_mcp.cluster.relay import Relay
+from wicket_mcp.cluster.statements import Statements
 from wicket_mcp.errors import BadArguments, Denied, RateLimited, WicketError
 from wicket_mcp.model import LOCAL, Principal, Silent, name_of
 from wicket_mcp.request import tool_call
@@ -203,10 +203,12 @@ async def test_a_successor_keeps_what_its_holder_had(open_gateway: OpenGateway) 
 
 def test_a_replica_vouches_for_the_holder_and_not_for_the_name() -> None:
     """B1: everything that one replica knows of a principal, the other knows."""
-    relay = Relay(Ring([b"k" * 32]))
+    statements = Statements(Ring([b"k" * 32]), "me")
     for principal in (
         LOCAL,
         Principal("ci", frozenset({"invoke"}), (("invocation", 5),), holder="a1b2"),
         Principal("p", frozenset(SCOPES), (), "https://as", "sub", frozenset({"staff"}), "Ann", "work"),
     ):
-        assert relay.admit(relay.vouch(principal, "POST", "/mcp"), "POST", "/mcp") == principal
+        statement = statements.admit(statements.make("me", principal, "POST", "/mcp"), "POST", "/mcp")
+        assert statement is not None
+        assert statement.principal == principal

@@ -141,3 +141,37 @@ async def test_a_connection_without_answers_is_ended_before_anything_else_is_tri
 async def _join(address: str, port: int, cable: Cable) -> PostgresMembers:
     """A member that reaches the database over the cable."""
     return await PostgresMembers.join(address.replace(f":{port}/", f":{cable.port}/"), "me", lambda _: "http://me")
+
+
+async def test_a_release_that_could_not_be_recorded_is_a_release(postgres: Postgres) -> None:
+    """B20: the lock stayed with the connection, and the next claim counted it twice."""
+    address = postgres.database()
+    async with two_replicas(address) as (first, second), asyncio.timeout(60):
+        assert (await first.claim("x", ignore)).ours
+        with psycopg.connect(address, autocommit=True) as connection:
+            connection.execute("ALTER TABLE wicket_owner ADD CONSTRAINT full_disk CHECK (epoch < 0) NOT VALID")
+            await first.release("x", first.epoch("x"))
+            connection.execute("ALTER TABLE wicket_owner DROP CONSTRAINT full_disk")
+        assert (await second.claim("x", ignore)).ours
+
+
+async def test_a_member_without_its_lock_is_suspected_until_it_is_forgotten(postgres: Postgres) -> None:
+    address = postgres.database()
+    await (await open_store(address)).close()
+    first = await PostgresMembers.join(address, "first", lambda _: "http://first")
+    async with Cable(postgres.port) as cable:
+        far = address.replace(f":{postgres.port}/", f":{cable.port}/")
+        others = [await PostgresMembers.join(far, name, lambda _: "http://far") for name in ("second", "third")]
+        await first.look()
+        assert (set(first.all), set(first.suspects)) == ({"first", "second", "third"}, set())
+        await cable.pull()
+        async with asyncio.timeout(30):
+            while set(first.all) != {"first"}:
+                await first.look()
+        assert set(first.suspects) == {"second", "third"}
+        await first.forget(first.suspects["second"])
+        assert set(first.suspects) == {"third"}
+        await first.look()
+        assert (set(first.all), set(first.suspects)) == ({"first"}, {"third"})
+        for members in (first, *others):
+            await members.close()

@@ -26,7 +26,7 @@ def header(principal: Principal, method: str, path: str) -> dict[str, str]:
     return {}
 
 
-def name(principal: Principal) -> str:
+def name(principal: Principal, connection: str) -> str:
     return principal.name
 
 

@@ -2,17 +2,24 @@
 
 import asyncio
 import contextlib
+import fcntl
+import resource
+import signal
 import sys
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
+import pytest
+
 from wicket_mcp.cluster.pulse import answers
+from wicket_mcp.codec import encode
 from wicket_mcp.upstream.ownership import Claim, FileOwnership
 
 OWNER = """
 import asyncio, sys
 from pathlib import Path
 from wicket_mcp.cluster.pulse import answers
+from wicket_mcp.codec import encode
 from wicket_mcp.upstream.ownership import FileOwnership
 
 async def main():
@@ -68,3 +75,54 @@ async def test_what_is_released_goes_to_the_next_with_a_higher_epoch(tmp_path: P
     assert await second.claim("files", ignore) == Claim(2)
     assert first.epoch("files") == 0
     await second.close()
+
+
+async def test_an_owner_that_has_not_written_its_address_yet_is_waited_for(tmp_path: Path) -> None:
+    owning = FileOwnership(tmp_path, "unix:/first", answers)
+    await owning.claim("files", ignore)
+    await owning.close()
+    (path,) = tmp_path.glob("*.owner")
+    with path.open("r+b") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        second = FileOwnership(tmp_path, "unix:/second", answers)
+        for written in (b"", encode({"epoch": 1, "address": ""})):
+            path.write_bytes(written)
+            claiming = asyncio.ensure_future(second.claim("files", ignore))
+            await asyncio.sleep(0)
+            assert not claiming.done()
+            path.write_bytes(encode({"epoch": 7, "address": "unix:/other"}))
+            assert await claiming == Claim(7, "unix:/other")
+
+
+async def test_a_claim_that_cannot_be_written_is_nobodys(tmp_path: Path) -> None:
+    first, second = (FileOwnership(tmp_path, address, answers) for address in ("unix:/first", "unix:/second"))
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            await first.claim("files", ignore)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert (await second.claim("files", ignore)).ours
+    await second.close()
+
+
+async def test_an_owner_that_stands_still_is_killed_and_one_that_answers_is_not(tmp_path: Path) -> None:
+    """Defect 5, for the workers of a machine: the kernel keeps the lock of a process that is stopped."""
+    is_alive = [True]
+
+    async def says(address: str) -> bool:
+        return is_alive[0]
+
+    ownership = FileOwnership(tmp_path, "unix:/second", says)
+    async with other_owner(tmp_path) as process:
+        claim = await ownership.claim("files", ignore)
+        assert not await ownership.doubt(claim)
+        is_alive[0] = False
+        assert not await ownership.doubt(Claim(1, "unix:/another"))
+        assert process.returncode is None
+        process.send_signal(signal.SIGSTOP)
+        assert await ownership.doubt(claim)
+        assert await process.wait() == -signal.SIGKILL
+        assert await ownership.claim("files", ignore) == Claim(2)
+    await ownership.close()

@@ -20,7 +20,28 @@ from typing import Protocol
 from wicket_mcp.model import Principal
 from wicket_mcp.surface.cors import answer_preflight, is_preflight, readable
 from wicket_mcp.surface.guard import Authentication, Guard, Rejected
-from wicket_mcp.surface.http import Receive, RequestHeaders, Scope, Send, send_json
+from wicket_mcp.surface.http import (
+    Disconnected,
+    Receive,
+    RequestHeaders,
+    Scope,
+    Send,
+    read_again,
+    read_body,
+    send_json,
+)
+
+
+class Vouched(Protocol):
+    """What another replica states about the principal of a request."""
+
+    @property
+    def principal(self) -> Principal: ...
+
+    def fits(self, body: bytes) -> bool:
+        """Whether it was stated for this body."""
+        ...
+
 
 OnRejected = Callable[[str, str], None]
 """Gets the client's address and the reason."""
@@ -50,13 +71,15 @@ class App:
         guard: Guard,
         on_rejected: OnRejected = lambda client, reason: None,
         *,
-        vouched: Callable[[str, str, str], Principal | None] | None = None,
+        vouched: Callable[[str, str, str], Vouched | None] | None = None,
+        max_body: int = 0,
     ) -> None:
         """`on_rejected` is called for every request that the guard rejects. With replicas, `vouched` returns the
-        principal that another replica vouches for (header, method and path).
+        statement of another replica (header, method and path), whose body may have `max_body` bytes.
         """
         self._on_rejected = on_rejected
         self._vouched = vouched
+        self._max_body = max_body
         self._mounts = mounts
         self._guard = guard
 
@@ -83,12 +106,17 @@ class App:
         client: str = (scope.get("client") or ("",))[0]
         authentication = "required" if mount is None else mount.authentication
         if self._vouched is not None and mount is not None and (peer := headers.get(b"wicket-peer")) is not None:
-            vouched = self._vouched(peer, scope["method"], path)
-            if vouched is None:
+            body = b""
+            if (vouched := self._vouched(peer, scope["method"], path)) is not None and scope["method"] == "POST":
+                try:
+                    body = await read_body(receive, headers, self._max_body)
+                except Disconnected:
+                    return
+            if vouched is not None and vouched.fits(body):
+                await mount(scope, headers, read_again(body, receive), send, vouched.principal)
+            else:
                 self._on_rejected(client, f"401 {scope['method']} {path[:100]}: not a replica of this gateway")
                 await send_json(send, 401, {"error": "This was not sent by a replica of this gateway."})
-            else:
-                await mount(scope, headers, receive, send, vouched)
             return
         if b"origin" in headers:
             if is_preflight(scope["method"], headers):

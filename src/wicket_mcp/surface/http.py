@@ -127,6 +127,16 @@ async def read_body(receive: Receive, headers: RequestHeaders, limit: int) -> by
             return b"".join(parts)
 
 
+def read_again(body: bytes, receive: Receive) -> Receive:
+    """Replay a body that was already read."""
+    unread: list[MutableMapping[str, Any]] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def again() -> MutableMapping[str, Any]:
+        return unread.pop() if unread else await receive()
+
+    return again
+
+
 async def wait_until_left(receive: Receive) -> None:
     """Return when the client has closed its connection."""
     while (await receive())["type"] != "http.disconnect":

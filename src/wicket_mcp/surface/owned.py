@@ -64,8 +64,8 @@ class Owned(NamedTuple):
 class PeerLinks:
     """The connections over which other members use our servers."""
 
-    def __init__(self, admit: Callable[[str], Principal | None], counters: Counters) -> None:
-        """`admit` returns the principal that a member vouches for."""
+    def __init__(self, admit: Callable[[str, str], Principal | None], counters: Counters) -> None:
+        """`admit` returns the principal of a member's statement on the connection that it opened with another one."""
         self.admit = admit
         self.counters = counters
         self.leaving = False
@@ -131,7 +131,8 @@ class OwnedServers:
         if headers.get(b"upgrade") != UPGRADE or connection is None:
             await send_json(send, 400, {"error": f"Upgrade to {UPGRADE}."})
             return
-        link = PeerLink(_OwnedServer(self._protocol, self._owned, server), self._max_message, self._links)
+        owned_server = _OwnedServer(self._protocol, self._owned, server)
+        link = PeerLink(owned_server, self._max_message, self._links, headers.get(_PEER) or "")
         link.attach(connection.switch(link, _SWITCH))
         self._links.begin(link)
 
@@ -139,11 +140,13 @@ class OwnedServers:
 class PeerLink(DuplexClient):
     """One member's connection to one of our servers. Lines are as over stdio (`stdio.py`)."""
 
-    def __init__(self, protocol: "_OwnedServer", max_message: int, links: PeerLinks) -> None:
+    def __init__(self, protocol: "_OwnedServer", max_message: int, links: PeerLinks, opened_with: str) -> None:
+        """`opened_with` is the statement with which the member opened it."""
         super().__init__(protocol, GATEWAY, links.counters, "owned")
         self._framer = LineFramer(max_message + ENVELOPE)
         self._server = protocol
         self._links = links
+        self._opened_with = opened_with
 
     def leave(self) -> None:
         self._send({"jsonrpc": "2.0", "method": LEAVING})
@@ -172,7 +175,7 @@ class PeerLink(DuplexClient):
         if method == "notifications/cancelled":
             self._take_notification(body)
             return
-        principal = self._links.admit(body["as"])
+        principal = self._links.admit(self._opened_with, body["as"])
         if principal is None or self._links.leaving or not self._server.is_owned(principal, body["epoch"]):
             if number is not None:
                 error = {"code": INVALID_PARAMS, "message": _NOT_OURS, "data": {"code": MOVED}}

@@ -32,7 +32,16 @@ from wicket_mcp.rpc import read_result
 from wicket_mcp.sealing import Ring
 from wicket_mcp.store.base import GrantStore
 from wicket_mcp.store.model import StoredTicket
-from wicket_mcp.surface.http import Receive, RequestHeaders, Scope, Send, read_body, send_json, wait_until_left
+from wicket_mcp.surface.http import (
+    Receive,
+    RequestHeaders,
+    Scope,
+    Send,
+    read_again,
+    read_body,
+    send_json,
+    wait_until_left,
+)
 from wicket_mcp.surface.protocol import Protocol, client_name, error_response
 from wicket_mcp.surface.sessions import HttpSession, Sessions
 from wicket_mcp.tasks import Tasks
@@ -121,7 +130,7 @@ class ReplicaRouter:
         elif copy is None:
             session = self._sessions.adopt(number, principal, protocol)
             session.client.introduce(as_object(content[2]), as_text(content[3]))
-        return _again(body, receive)
+        return read_again(body, receive)
 
     async def take_moved(
         self,
@@ -139,7 +148,7 @@ class ReplicaRouter:
         number = headers.get(SESSION)
         if number is None or self._sessions.find(number, principal, protocol) is not None:
             return False
-        again = _again(encode(body), receive)
+        again = read_again(encode(body), receive)
         return await self.take_session(scope, headers, again, send, principal, protocol) is None
 
     async def end_session(self, number: str) -> None:
@@ -348,13 +357,3 @@ class _Answer:
 
 def _digest(session: str) -> bytes:
     return hashlib.sha256(f"session end {session}".encode("utf-8", "replace")).digest()
-
-
-def _again(body: bytes, receive: Receive) -> Receive:
-    """Replay a body that was already read."""
-    unread: list[MutableMapping[str, Any]] = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def again() -> MutableMapping[str, Any]:
-        return unread.pop() if unread else await receive()
-
-    return again

@@ -60,8 +60,6 @@ class LockOwnership:
         self._locate = locate
         self._still_owns = still_owns
         self._held: dict[str, _Held] = {}
-        self._losses = 0
-        """How often we lost our locks, or gave them up: what was claimed before is not claimed any more."""
         self._wanted: Counter[str] = Counter()
         """How many callers wait for a claim of a key; only those for which there are some."""
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -123,7 +121,7 @@ class LockOwnership:
             return Claim(epoch)
         if not self._members.certain:
             raise ClaimsAway(self._members.problem or "PostgreSQL did not answer in time")
-        losses, success = self._losses, await self._members.claim(key)
+        success = await self._members.claim(key)
         if success is None:
             holder = await self._members.holder(key)
             return (
@@ -132,7 +130,7 @@ class LockOwnership:
                 else Claim(holder.epoch, holder.member.address)
             )
         epoch = await self._take_over(success, key)
-        if epoch is None or losses != self._losses:
+        if epoch is None:
             return None  # the lock is lost: another replica may have it
         log.info("this replica runs server '%s' from now on (epoch %d)", key, epoch)
         self._held[key] = _Held(epoch)
@@ -190,14 +188,12 @@ class LockOwnership:
 
     def give_up(self) -> None:
         """Stop everything at once: others may own our keys by now."""
-        self._losses += 1
         held, self._held = self._held, {}
         for claim in held.values():
             claim.stop()
 
     async def claim_again(self) -> None:
         """The database lost our locks: take them again, and stop what others own by now, or have owned meanwhile."""
-        self._losses += 1
         for key, held in list(self._held.items()):
             try:
                 success = await self._members.claim(key)
@@ -211,15 +207,12 @@ class LockOwnership:
                     await self._members.release(key)
 
     async def _wait_for(self, earlier: Member, key: str, epoch: int) -> None:
-        """Wait until the earlier owner has certainly stopped: it says so, it is dead, or it was silent for so long that
-        its lease is over.
+        """Wait until the earlier owner has certainly stopped: it says so, it is dead, or its lease is over: it has
+        lost its locks, which were ours before this began.
         """
         loop = asyncio.get_running_loop()
         until = loop.time() + GIVES_UP_AFTER
         while loop.time() < until:
-            owns = await self._still_owns(earlier, key, epoch)
-            if owns is False:
+            if await self._still_owns(earlier, key, epoch) is False:
                 return
-            if owns:
-                until = loop.time() + GIVES_UP_AFTER
             await asyncio.sleep(ASK_EVERY)

@@ -57,9 +57,9 @@ class Vouch(NamedTuple):
     """Our statement about the principal, which the owner trusts."""
 
     header: Callable[[Principal, str, str], Mapping[str, str]]
-    """For a principal, an HTTP method and a path."""
-    principal: Callable[[Principal], str]
-    """For requests over an open connection."""
+    """For a principal, the owner's address and the path at which a connection is opened."""
+    principal: Callable[[Principal, str], str]
+    """For requests over a connection that was opened with this header."""
 
 
 Doubt = Callable[[Claim], Awaitable[bool]]
@@ -99,6 +99,7 @@ class OwnerLink(Versioned, asyncio.Protocol):
         self._principal = principal
         """Who sends what belongs to no request of a client: the one whose process it is, or the gateway."""
         self._vouch = vouch
+        self._opened_with = ""
         self._framer = LineFramer(max_message + ENVELOPE)
         self._head = b""
         loop = asyncio.get_running_loop()
@@ -132,6 +133,8 @@ class OwnerLink(Versioned, asyncio.Protocol):
     ) -> "OwnerLink":
         """Raises Moved if the owner cannot be reached or no longer owns the server."""
         link = cls(server, claim, host, principal, max_message, vouch, doubt)
+        statement = vouch.header(principal, claim.address, f"{PATH}{server}")
+        link._opened_with = next(iter(statement.values()), "")
         path = f"{PATH}{quote(server)}"
         words = {
             "Host": "localhost",
@@ -139,7 +142,7 @@ class OwnerLink(Versioned, asyncio.Protocol):
             "Upgrade": UPGRADE,
             "Content-Length": "0",
             EPOCH: str(claim.epoch),
-            **vouch.header(principal, "POST", f"{PATH}{server}"),
+            **statement,
         }
         head = "".join(f"{name}: {value}\r\n" for name, value in words.items())
         try:
@@ -280,7 +283,7 @@ class OwnerLink(Versioned, asyncio.Protocol):
 
     def _pack(self, message: JsonObject, principal: Principal | None = None) -> bytes:
         """One line. Raises BadArguments for a message that the owner would not read."""
-        vouched = self._vouch.principal(principal or self._principal)
+        vouched = self._vouch.principal(principal or self._principal, self._opened_with)
         data = encode({**message, "epoch": self._claim.epoch, "as": vouched})
         if len(data) > self._max_message:
             raise BadArguments(f"A message to server '{self._server}' may have {self._max_message} bytes at most.")

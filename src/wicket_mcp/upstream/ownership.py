@@ -14,7 +14,7 @@ import logging
 import os
 import signal
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -110,19 +110,18 @@ class FileOwnership:
         if self._closed:
             raise NoOwner(key, f"This gateway is stopping and does not start server '{key}'.", hint="Try again.")
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        file = os.open(self._path(key), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            owner = _read(file)
-            os.close(file)
-            return owner if owner and owner.address else None
-        except BaseException:
-            os.close(file)
-            raise
-        before = _read(file)
-        epoch = before.epoch + 1 if before else 1
-        _write(file, {"epoch": epoch, "address": self._address, "pid": os.getpid()})
+        with ExitStack() as closing:
+            file = os.open(self._path(key), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            closing.callback(os.close, file)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                owner = _read(file)
+                return owner if owner and owner.address else None
+            before = _read(file)
+            epoch = before.epoch + 1 if before else 1
+            _write(file, {"epoch": epoch, "address": self._address, "pid": os.getpid()})
+            closing.pop_all()
         self._held[key] = file, epoch
         return Claim(epoch)
 

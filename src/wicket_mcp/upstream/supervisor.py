@@ -165,8 +165,9 @@ class Upstream:
 
     @property
     def stderr(self) -> Sequence[str]:
-        """The server's last stderr lines; if it is not connected, those of the last failed connection."""
-        return self._life.session.connection.stderr_tail() if self._life.session else self._life.stderr
+        """The server's last stderr lines; those of the last failed connection as long as there are no others."""
+        session = self._life.session
+        return (session.connection.stderr_tail() if session else ()) or self._life.stderr
 
     @property
     def state(self) -> State:
