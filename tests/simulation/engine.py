@@ -196,6 +196,8 @@ class SimulatedMembers:
             await asyncio.sleep(0.05)
 
     def _depose(self, session: Session) -> None:
+        if session not in self._engine.sessions:
+            return
         self._engine.sessions.remove(session)
         for owner in self._engine.owners.values():
             if owner.member == session.member.id:

@@ -185,7 +185,7 @@ class Replica:
         answer = asyncio.get_running_loop().create_future()
         silence = Silence(
             lambda: not answer.done(),
-            lambda: self.ownership.doubt(claim),
+            lambda: self.ownership.doubt(key, claim),
             lambda: answer.set_exception(Crashed(key, "The owner stands still.")),
         )
         silence.watch()
@@ -209,7 +209,7 @@ class Replica:
         except ConnectionRefusedError:
             owns = False
         if owns is None:
-            await self.ownership.doubt(claim)
+            await self.ownership.doubt(key, claim)
         if not owns:
             raise NotSent(key, "It cannot be reached, or has another owner.")
         self._links.add(claim)

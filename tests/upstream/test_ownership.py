@@ -117,12 +117,12 @@ async def test_an_owner_that_stands_still_is_killed_and_one_that_answers_is_not(
     ownership = FileOwnership(tmp_path, "unix:/second", says)
     async with other_owner(tmp_path) as process:
         claim = await ownership.claim("files", ignore)
-        assert not await ownership.doubt(claim)
+        assert not await ownership.doubt("files", claim)
         is_alive[0] = False
-        assert not await ownership.doubt(Claim(1, "unix:/another"))
+        assert not await ownership.doubt("files", Claim(1, "unix:/another"))
         assert process.returncode is None
         process.send_signal(signal.SIGSTOP)
-        assert await ownership.doubt(claim)
+        assert await ownership.doubt("files", claim)
         assert await process.wait() == -signal.SIGKILL
         assert await ownership.claim("files", ignore) == Claim(2)
     await ownership.close()

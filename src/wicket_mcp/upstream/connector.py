@@ -7,6 +7,7 @@ import asyncio
 import os
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -148,7 +149,13 @@ class Connector:
         while not (claim := await ownership.claim(key, on_lost)).ours:
             try:
                 link = await OwnerLink.open(
-                    name, claim, host, principal=sender, max_message=most, vouch=vouch, doubt=ownership.doubt
+                    name,
+                    claim,
+                    host,
+                    principal=sender,
+                    max_message=most,
+                    vouch=vouch,
+                    doubt=partial(ownership.doubt, key),
                 )
                 return await self._greet(link, name)
             except (NotSent, OwnerLost) as problem:  # it is stopping or dead: soon there is another one, or it is us

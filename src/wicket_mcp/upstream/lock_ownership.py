@@ -160,16 +160,18 @@ class LockOwnership:
         holder = await members.holder(key)
         return None if holder is None else Claim(holder.epoch, holder.member.address)
 
-    async def doubt(self, claim: Claim) -> bool:
+    async def doubt(self, key: str, claim: Claim) -> bool:
         """See `Ownership`. An owner that answers nobody keeps its claims as long as it looks at the database: it may be
         unreachable for us alone.
         """
         if await self._answers(claim.address):
             return False
         try:
-            return await self._members.depose(claim.address)
+            await self._members.depose(claim.address)
+            holder = await self._members.holder(key)
         except ClaimsAway:
             return False
+        return holder is None or holder.epoch != claim.epoch
 
     def epoch(self, key: str) -> int:
         if key in self._held and self._members.certain:

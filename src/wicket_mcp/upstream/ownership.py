@@ -63,7 +63,7 @@ class Ownership(Protocol):
         """The epoch of our claim; 0 if we do not own the key."""
         ...
 
-    async def doubt(self, claim: Claim) -> bool:
+    async def doubt(self, key: str, claim: Claim) -> bool:
         """The owner of this claim owes an answer and is silent. End its claims if it stands still; whether they did."""
         ...
 
@@ -125,7 +125,7 @@ class FileOwnership:
         self._held[key] = file, epoch
         return Claim(epoch)
 
-    async def doubt(self, claim: Claim) -> bool:
+    async def doubt(self, key: str, claim: Claim) -> bool:
         """See `Ownership`. A process that stands still is killed: the kernel releases its locks, its servers end with
         it, and its master starts another one.
         """
