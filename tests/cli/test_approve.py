@@ -5,6 +5,8 @@ import pytest
 from tests.cli.shell import Shell
 from tests.conftest import peer
 from tests.gateway.serving import toml_of
+from wicket_mcp.codec import encode
+from wicket_mcp.model import JsonObject
 
 ASK = '[[policy.rules]]\naction = "ask"\ntool = "echo"\n'
 WORDS = "correct horse battery"
@@ -73,3 +75,32 @@ def test_a_passphrase_is_asked_for_whatever_the_configuration_says(guess: str, s
     done = shell.type("approve", "--passphrase", answers=change if guess == WORDS else change[:1])
     assert (done.code == 0) == (guess == WORDS)
     assert WORDS not in shell.run("logs", "--json").out
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "runs"),
+    [
+        ("run_command", {}, True),
+        ("evaluate", {"expression": {}}, True),
+        ("list_things", {"shell": {}}, True),
+        ("write_file", {"path": {}}, True),
+        ("frobnicate", {}, True),
+        ("get_weather", {"city": {}}, False),
+        ("send_mail", {"to": {}}, False),
+    ],
+)
+def test_the_doctor_warns_where_a_program_could_answer_for_a_person(
+    name: str, parameters: JsonObject, runs: bool, shell: Shell
+) -> None:
+    """W5: what an agent with a shell of the same user can do is said where the rules stand."""
+    listing = shell.home / "listing.json"
+    schema: JsonObject = {"type": "object", "properties": parameters}
+    listing.write_bytes(encode({"tools": [{"name": name, "inputSchema": schema}]}))
+    server = peer("Mutates", env={"LISTING": str(listing)})
+    shell.write(".config/wicket/wicket.toml", f"[policy]\n{ASK}{toml_of({'m': server})}")
+    warning = f"rules ask a person, and what can run code as you could answer for you: m (m.{name})"
+    assert (warning in " ".join(shell.run("doctor").out.split())) == runs
+    if runs and name == "run_command":
+        new = [("(empty for none): ", f"{WORDS}\r"), ("Once more: ", f"{WORDS}\r")]
+        assert shell.type("approve", "--passphrase", answers=new).code == 0
+        assert warning not in " ".join(shell.run("doctor").out.split())

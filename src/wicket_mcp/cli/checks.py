@@ -20,6 +20,7 @@ from wicket_mcp.config.model.config import Config, ServerConfig
 from wicket_mcp.config.read.secrets import literal_secrets, missing_secrets
 from wicket_mcp.store.open import STATE_FILE
 from wicket_mcp.telemetry.redact import mask_assignments
+from wicket_mcp.trust.effects import may_run_code
 from wicket_mcp.trust.launchers import packages_of
 
 Level: TypeAlias = Literal["ok", "warning", "problem"]
@@ -115,6 +116,26 @@ def listings(catalogue: Catalogue) -> Iterator[Finding]:
         yield Finding("warning", "tool names", message, "Give the server a shorter name in the configuration.")
     elif snapshot.tools:
         yield Finding("ok", "tool names", f"all {len(snapshot.tools):,} fit every client")
+
+
+def approvals(config: Config, catalogue: Catalogue) -> Iterator[Finding]:
+    """Rules that ask a person, beside servers through which a program could answer as that person.
+
+    A server that was never listed may have any tool, so it counts.
+    """
+    if config.policy.flow != "ask" and not any(rule.action == "ask" for rule in config.policy.rules):
+        return
+    dangerous: list[str] = []
+    for name, server in catalogue.servers.items():
+        listing = catalogue.now.listings.get(name)
+        if server.command is None:
+            continue
+        example = None if listing is None else next((tool.key for tool in listing.tools if may_run_code(tool)), "")
+        if example != "":
+            dangerous.append(f"{name} ({'its tools are not known' if example is None else example})")
+    if dangerous:
+        words = f"rules ask a person, and what can run code as you could answer for you: {', '.join(dangerous)}"
+        yield Finding("warning", "policy", words, "Set a passphrase: wicket approve --passphrase")
 
 
 def machine(config: Config) -> Iterator[Finding]:

@@ -80,12 +80,15 @@ def _ask_servers(known_bad: set[str]) -> "Callable[[Gateway], Awaitable[list[Fin
 
         from wicket_mcp.cli import checks
         from wicket_mcp.cli.roots import WITHHELD, roots_of_servers
+        from wicket_mcp.identity.approver import Approver
 
         await gateway.catalogue.load()
         names = [name for name in gateway.catalogue.servers if name not in known_bad]
         await asyncio.gather(*(gateway.catalogue.renew(name) for name in names))
         shared = [name for name, roots in (await roots_of_servers(gateway)).items() if roots == WITHHELD]
         findings = [finding for finding in checks.listings(gateway.catalogue) if finding.about not in known_bad]
+        if not await Approver(gateway.store).is_set():
+            findings += checks.approvals(gateway.config, gateway.catalogue)
         return [*findings, *checks.withheld_roots(shared)]
 
     return work

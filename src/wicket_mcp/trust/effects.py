@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from wicket_mcp.config.model.policy import Effect
+from wicket_mcp.model import Tool, as_object
 
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 
@@ -65,3 +66,27 @@ def effect_of(name: str, annotations: Mapping[str, Any]) -> Effect | None:
     if reads or annotations.get("readOnlyHint") is True:
         return None
     return "deletes" if annotations.get("destructiveHint") is True else "writes"
+
+
+_RUNS_CODE = _words(
+    "run exec execute eval evaluate shell bash sh zsh powershell terminal tty console command cmd commands script "
+    "scripts code python javascript node repl spawn process program subprocess install compile build notebook kernel task"
+)
+_FILES = _words("file files path paths directory folder document workspace patch edit")
+
+
+def may_run_code(tool: Tool) -> bool:
+    """Whether a tool may let its caller run code where its server runs. In doubt it may.
+
+    It may if a word of its name or of a parameter speaks of code or commands, if it changes files (which somebody runs
+    later), or if its name begins with no verb that we know and it does not declare that it only reads.
+    """
+    annotations = as_object(tool.definition.get("annotations"))
+    parameters = as_object(tool.input_schema.get("properties"))
+    named = {word.lower() for text in (tool.own_name or tool.name, *parameters) for word in _WORD.findall(text)}
+    if named & _RUNS_CODE:
+        return True
+    effect, reads = _by_name(tool.own_name or tool.name)
+    if effect is None:
+        return not reads and annotations.get("readOnlyHint") is not True
+    return effect in ("writes", "deletes") and bool(named & _FILES)
