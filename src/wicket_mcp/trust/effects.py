@@ -70,7 +70,8 @@ def effect_of(name: str, annotations: Mapping[str, Any]) -> Effect | None:
 
 _RUNS_CODE = _words(
     "run exec execute eval evaluate shell bash sh zsh powershell terminal tty console command cmd commands script "
-    "scripts code python javascript node repl spawn process program subprocess install compile build notebook kernel task"
+    "scripts code python javascript node repl spawn process program subprocess install compile build notebook kernel "
+    "task"
 )
 _FILES = _words("file files path paths directory folder document workspace patch edit")
 
