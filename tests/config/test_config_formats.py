@@ -63,6 +63,7 @@ def test_every_option_of_wicket_toml_is_read() -> None:
         credentials="user",
         changed="tell",
         added="accept",
+        vendor_keys=True,
     )
     remote = ServerConfig(
         name="remote",
@@ -115,6 +116,7 @@ def test_every_option_of_wicket_toml_is_read() -> None:
                     introspection="https://login.example/introspect",
                     client_id="wicket",
                     client_secret="${SECRET}",
+                    token_prefix="opaque-",
                 ),
             ),
         ),
@@ -140,7 +142,9 @@ def test_every_option_of_wicket_toml_is_read() -> None:
         oauth=OauthConfig(browser="firefox", client_metadata_url="https://wicket.example/oauth/client.json"),
         vault=VaultConfig(key="keyring"),
         vendor_keys=False,
-        policy=PolicyConfig(flow="ask", trusted=("files.*",), rules=(Rule(action="deny", tool="drop_*"),)),
+        policy=PolicyConfig(
+            flow="ask", trusted=("files.*",), unattended=True, rules=(Rule(action="deny", tool="drop_*", by="other"),)
+        ),
         path=DATA / "wicket.toml",
     )
     assert config.state_path == DATA.absolute() / "state"
