@@ -29,6 +29,7 @@ from wicket_mcp.errors import WicketError
 from wicket_mcp.lanes import Lane
 from wicket_mcp.model import Listing, Principal, Tool
 from wicket_mcp.search import Answer, Explanation, SearchIndex
+from wicket_mcp.search.index import FEW_TOOLS
 from wicket_mcp.search.learning import Learning
 from wicket_mcp.search.long_listings import LongListings
 from wicket_mcp.search.segment import is_unread
@@ -41,8 +42,8 @@ from wicket_mcp.upstream.pool import Pool
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
-_FEW_TOOLS = 48
-"""The most new tools for which a search waits until the encoder has read them: a few milliseconds each."""
+_MOST_NARROW = 32
+"""Indexes of views that do not show everything, at once."""
 _JOIN_EVERY = 1.0
 _STAYS_WANTED = 600.0
 """Seconds after a search in which new listings are indexed without another one."""
@@ -74,8 +75,8 @@ class Finder:
         self._base_dir = base_dir
         self._index = SearchIndex.build(())
         self._indexed: dict[str, Listing] = {}
-        self._presented: WeakKeyDictionary[View, tuple[SearchIndex, SearchIndex]] = WeakKeyDictionary()
-        """The indexes of profiles that rename tools, and what each was built from."""
+        self._narrow: WeakKeyDictionary[View, tuple[SearchIndex, SearchIndex]] = WeakKeyDictionary()
+        """The indexes of views that do not show every tool as it is, and what each was built from."""
         self._lock = asyncio.Lock()
         self._tasks = Tasks()
         self._usage = Usage(usage.usage)
@@ -102,9 +103,8 @@ class Finder:
         visible = view.visible
         usage, favourites = await self._usage.counts(principal), self._favourites
         lifts = await self._learning.lifts(query, principal.id)
-        index = self._index
+        index = await self._index_of(view)
         if view.presented:  # a profile that renames tools: search uses its names and descriptions
-            index = await self._compute(lambda: self._present(view))
             usage, lifts = _rename(view, usage), _rename(view, lifts)
             favourites = frozenset(_rename(view, dict.fromkeys(favourites, 1)))
         trouble = self._trouble(await self._unsigned(snapshot.servers.values(), principal))
@@ -131,16 +131,21 @@ class Finder:
         every = sum(len(view.by_server[server]) for server in searched)
         return msgspec.structs.replace(answer, unindexed=seen, unread=(unread, every) if unread else (0, 0))
 
-    def _present(self, view: View) -> SearchIndex:
-        """The index of a view with other names or descriptions of tools; built once for each."""
-        known = self._presented.get(view)
+    async def _index_of(self, view: View) -> SearchIndex:
+        """The index of what a view shows, as it shows it: whatever is counted in an answer tells of nothing else."""
+        known = self._narrow.get(view)
         if known is not None and known[0] is self._index:
             return known[1]
+        if not view.presented and not self._index.has_more_than(view.by_server):
+            return self._index
+        return await self._compute(lambda: self._cut(view))
+
+    def _cut(self, view: View) -> SearchIndex:
         index = self._index
-        for listing in view.presented.values():
-            index = index.with_listing(listing, learned=len(listing.tools) <= _FEW_TOOLS)
-        self._presented[view] = self._index, _warm(index)
-        return index
+        if len(self._narrow) >= _MOST_NARROW:
+            self._narrow.clear()
+        self._narrow[view] = index, (own := _warm(index.narrow(view.by_server)))
+        return own
 
     def hear(self, records: Sequence[CallRecord]) -> None:
         """Learn from calls that may have followed a search. Never waits."""
@@ -148,8 +153,9 @@ class Finder:
 
     async def explain(self, query: str, principal: Principal, tool: Tool) -> Explanation:
         """Why a tool has its rank in the answer to `query`."""
-        await self._current(None, principal)
-        usage, favourites, index = await self._usage.counts(principal), self._favourites, self._index
+        snapshot, _ = await self._current(None, principal)
+        usage, favourites = await self._usage.counts(principal), self._favourites
+        index = await self._index_of(snapshot.view(principal))
         lifts = await self._learning.lifts(query, principal.id)
         return await self._lane.compute(
             principal.id, lambda: index.explain(query, tool, usage=usage, favourites=favourites, lifts=lifts)
@@ -276,7 +282,7 @@ class Finder:
                 if self._indexed.get(server) is not listing:
                     index = index.with_listing(listing, stored(listing), learned=False)
         waiting = _warm(index).unlearned_listings()
-        if sum(len(listing.tools) for listing in waiting) > _FEW_TOOLS:
+        if sum(len(listing.tools) for listing in waiting) > FEW_TOOLS:
             return index
         return _join(index, {listing.server: (listing, index.learn(listing)) for listing in waiting})
 

@@ -10,6 +10,8 @@ from functools import cache, cached_property, lru_cache
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from wicket_mcp.model import Listing, Tool
 from wicket_mcp.schema.descriptions import deprecation
 from wicket_mcp.search.answer import Answer, Explanation
@@ -20,7 +22,7 @@ from wicket_mcp.search.intent import join_negations
 from wicket_mcp.search.mentions import Mentioned, is_product, products, shorten_addresses
 from wicket_mcp.search.misspelling import correct
 from wicket_mcp.search.naming import Naming
-from wicket_mcp.search.segment import Model, Segment, build_segment, learn_segment
+from wicket_mcp.search.segment import Model, Segment, build_segment, cut_segment, learn_segment
 from wicket_mcp.search.text import MAX_QUERY, stem
 
 if TYPE_CHECKING:
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from wicket_mcp.search.numeric import np
     from wicket_mcp.search.wording import Wording
 
+FEW_TOOLS = 48
+"""So many tools are read by the encoder at once; more are read later."""
 _REMEMBERED = 256
 _STATEMENT = 300  # characters of what a tool says about being deprecated
 _NAME = re.compile(r"[\w-]+")
@@ -57,6 +61,28 @@ class SearchIndex:
         quick without the encoder's vectors."""
         segment = segment or build_segment(listing, self._model, learned=learned)
         return SearchIndex({**self._parts, listing.server: (listing, segment)}, self._model)
+
+    def has_more_than(self, tools: Mapping[str, Sequence[Tool]]) -> bool:
+        """Whether there is any other tool here than these, by server, which are among those of the listings."""
+        return any(len(tools.get(name, ())) < len(listing.tools) for name, (listing, _) in self._parts.items())
+
+    def narrow(self, tools: Mapping[str, Sequence[Tool]]) -> "SearchIndex":
+        """An index of only these tools, by server, in which nothing tells that there are others. Tools with another
+        name or description than here are read again. Pure CPU.
+        """
+        parts: dict[str, tuple[Listing, bytes]] = {}
+        for name, (listing, data) in self._parts.items():
+            offered = tuple(tools.get(name, ()))
+            places = {id(tool): place for place, tool in enumerate(listing.tools)}
+            kept = [places[id(tool)] for tool in offered if id(tool) in places]
+            own = replace(listing, tools=offered)
+            if len(kept) == len(listing.tools):
+                parts[name] = listing, data
+            elif len(kept) < len(offered):
+                parts[name] = own, build_segment(own, self._model, learned=len(offered) <= FEW_TOOLS)
+            elif offered:
+                parts[name] = own, cut_segment(self._segments[name], kept, self._parts[name][1])
+        return SearchIndex(parts, self._model)
 
     @cached_property
     def unlearned(self) -> frozenset[str]:
