@@ -1,6 +1,7 @@
 """Handles of results in a gateway: they outlive a restart and are its principal's, and the keys are one file."""
 
 import asyncio
+import gc
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ from wicket_mcp.identity.key_file import SEALING_KEYS, new_key, sealing_keys
 from wicket_mcp.model import LOCAL, Principal, Silent
 from wicket_mcp.request import tool_call
 from wicket_mcp.results.handles import Handles
-from wicket_mcp.results.results import Results
+from wicket_mcp.results.results import Results, _Decoded  # pyright: ignore[reportPrivateUsage]
 from wicket_mcp.results.storage import ResultStorage
 from wicket_mcp.sealing import Ring
 from wicket_mcp.store.clock import steady_time
@@ -47,6 +48,18 @@ async def test_a_handle_outlives_a_restart_and_is_known_to_every_gateway_over_th
         assert await last_row(gateway, handle) == "row 2999"
         assert await last_row(beside, await make(gateway)) == "row 2999"
         assert await last_row(gateway, await make(beside)) == "row 2999"
+
+
+async def test_the_memory_of_a_large_result_that_was_read_is_given_back(
+    open_gateway: OpenGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Mutant at results/results.py: the latest result stays decoded for reads that follow soon, and no longer."""
+    monkeypatch.setattr("wicket_mcp.results.results.KEPT", 0.01)
+    async with open_gateway(SERVERS) as gateway, asyncio.timeout(30):
+        for _ in range(2):  # also after the first was let go
+            assert await last_row(gateway, await make(gateway)) == "row 2999"
+            while any(isinstance(thing, _Decoded) for thing in gc.get_objects()):
+                await asyncio.to_thread(gc.collect)
 
 
 async def test_keys_are_changed_in_their_file(open_gateway: OpenGateway, state: Path) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass
+from typing import Any, cast
 
 from aiohttp import web
 
@@ -9,7 +10,10 @@ from tests.conftest import OpenGateway
 from tests.identity.test_own_accounts import ANN, BOB, OffersByAccount, ask, own, sign_in
 from wicket_mcp import Gateway
 from wicket_mcp.codec import decode
+from wicket_mcp.config.model.config import ServerConfig
+from wicket_mcp.identity.accounts import Accounts
 from wicket_mcp.model import LOCAL, SCOPES, Principal, as_object
+from wicket_mcp.store.base import Store
 
 
 @dataclass
@@ -146,3 +150,27 @@ async def test_the_shared_accounts_listing_is_no_users_once_users_have_accounts_
         async with open_gateway({"x": own(remote, changed="accept", added="accept")}) as gateway:
             await gateway.catalogue.load()
             assert seen(gateway, BOB) == []
+
+
+class AnswersTogether:
+    """A store that answers no question about a note before as many are asked as it waits for."""
+
+    def __init__(self, store: Store, together: int) -> None:
+        self._store = store
+        self._barrier = asyncio.Barrier(together)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def load_note(self, key: str) -> str | None:
+        await self._barrier.wait()
+        return await self._store.load_note(key)
+
+
+async def test_a_search_asks_of_all_servers_at_once_whether_a_sign_in_is_missing(open_gateway: OpenGateway) -> None:
+    """B17: it read one note after the other."""
+    async with open_gateway({}) as gateway, asyncio.timeout(30):
+        servers = [ServerConfig(name=f"s{number}", url="http://localhost:1") for number in range(3)]
+        notes = cast("Any", AnswersTogether(gateway.store, 3))
+        accounts = Accounts(gateway.vault, notes, gateway.config.base_dir, gateway.config.oauth)
+        assert await accounts.missing([*servers, ServerConfig(name="own", command="x")], LOCAL) == frozenset()

@@ -1,6 +1,7 @@
 """What search learns from use: for whom, for how long, how much, and that it can be turned off."""
 
-from collections.abc import AsyncGenerator
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from tests.conftest import OpenGateway, replay
 
 from wicket_mcp.search.learning import HALF_LIFE, KEPT, Learning
 from wicket_mcp.store.base import Store
-from wicket_mcp.store.model import CallRecord
+from wicket_mcp.store.model import CallRecord, StoredChoice
 from wicket_mcp.store.open import open_store
 
 NOW = 1_800_000_000.0
@@ -81,6 +82,44 @@ async def test_what_one_principal_chose_lifts_nothing_for_another(store: Store, 
     assert await learning.lifts(ASKED, "bob") == {}
     assert await Learning(store, clock=clock).lifts(ASKED, "bob") == {}
     assert [choice.principal for choice in await store.choices("ann")] == ["ann"]
+
+
+class WritesLate:
+    """A store whose writes of one principal wait for a sign."""
+
+    def __init__(self, store: Store, principal: str) -> None:
+        self._store = store
+        self._principal = principal
+        self.go_on = asyncio.Event()
+
+    async def choices(self, principal: str) -> Sequence[StoredChoice]:
+        return await self._store.choices(principal)
+
+    async def add_choice(self, choice: StoredChoice, most: int) -> None:
+        if choice.principal == self._principal:
+            await self.go_on.wait()
+        await self._store.add_choice(choice, most)
+
+
+@pytest.mark.parametrize("asker", ["bob", "ann"])
+async def test_a_search_waits_for_no_write_and_forgets_nothing_that_is_not_written_yet(
+    store: Store, clock: Clock, asker: str
+) -> None:
+    """B17: it waited for all pending writes of all principals, once a minute."""
+    late = WritesLate(store, "ann")
+    learning = Learning(late, clock=clock)
+    for name in ("ann", "bob"):
+        assert await learning.lifts(ASKED, name) == {}
+        learning.note_search(ASKED, name, [WANTED])
+        learning.hear([call(WANTED, name)])
+    clock.now += 61
+    async with asyncio.timeout(30):
+        assert set(await learning.lifts(ASKED, asker)) == {WANTED}
+    late.go_on.set()
+    await learning.close()
+    clock.now += 61
+    assert set(await learning.lifts(ASKED, asker)) == {WANTED}
+    assert [choice.weight for choice in await store.choices(asker)] == [1.0]
 
 
 async def test_a_choice_fades_and_a_shown_tool_counts_more(store: Store, clock: Clock) -> None:

@@ -198,13 +198,9 @@ class Accounts:
 
     async def missing(self, servers: Iterable[ServerConfig], principal: Principal) -> frozenset[str]:
         """The servers that `principal` cannot use before a sign-in."""
-        names: set[str] = set()
-        for config in servers:
-            if config.url is None and config.credentials == "shared":
-                continue
-            if await self._is_needed(config.name, owner_of(config, principal)):
-                names.add(config.name)
-        return frozenset(names)
+        own = [config for config in servers if config.url is not None or config.credentials != "shared"]
+        needed = await asyncio.gather(*(self._is_needed(config.name, owner_of(config, principal)) for config in own))
+        return frozenset(config.name for config, is_needed in zip(own, needed, strict=True) if is_needed)
 
     async def _is_needed(self, server: str, owner: str) -> bool:
         key = (server, owner)

@@ -129,14 +129,17 @@ class Learning:
         return past
 
     async def _read(self, principal: str, past: _Past, now: float) -> None:
-        past.read_at = now
-        await self._tasks.wait()  # store what was just learned before reading
+        before, past.read_at = past.read_at, now
         try:
             stored = await self._store.choices(principal)
         except WicketError as problem:  # ranking works without it, and the store is asked again later
             log.info("what searches led to could not be read: %s", problem)
             return
-        past.choices = {(_unpack(choice.query), choice.tool): (choice.weight, choice.at) for choice in stored}
+        kept = {(_unpack(choice.query), choice.tool): (choice.weight, choice.at) for choice in stored}
+        for key, (weight, at) in past.choices.items():  # what is learned since is not all stored yet
+            if at >= before - _FRESH and at >= kept.get(key, (0.0, at))[1]:
+                kept[key] = max(weight, kept.get(key, (0.0, at))[0]), at
+        past.choices = kept
 
     async def _keep(self, choice: StoredChoice) -> None:
         try:
