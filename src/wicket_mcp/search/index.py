@@ -74,14 +74,14 @@ class SearchIndex:
         for name, (listing, data) in self._parts.items():
             offered = tuple(tools.get(name, ()))
             places = {id(tool): place for place, tool in enumerate(listing.tools)}
-            kept = [places[id(tool)] for tool in offered if id(tool) in places]
+            positions = [places[id(tool)] for tool in offered if id(tool) in places]
             own = replace(listing, tools=offered)
-            if len(kept) == len(listing.tools):
+            if len(positions) == len(listing.tools):
                 parts[name] = listing, data
-            elif len(kept) < len(offered):
+            elif len(positions) < len(offered):
                 parts[name] = own, build_segment(own, self._model, learned=len(offered) <= FEW_TOOLS)
             elif offered:
-                parts[name] = own, cut_segment(self._segments[name], kept, self._parts[name][1])
+                parts[name] = own, cut_segment(self._segments[name], positions, self._parts[name][1])
         return SearchIndex(parts, self._model)
 
     @cached_property

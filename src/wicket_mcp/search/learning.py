@@ -135,11 +135,11 @@ class Learning:
         except WicketError as problem:  # ranking works without it, and the store is asked again later
             log.info("what searches led to could not be read: %s", problem)
             return
-        kept = {(_unpack(choice.query), choice.tool): (choice.weight, choice.at) for choice in stored}
+        choices = {(_unpack(choice.query), choice.tool): (choice.weight, choice.at) for choice in stored}
         for key, (weight, at) in past.choices.items():  # what is learned since is not all stored yet
-            if at >= before - _FRESH and at >= kept.get(key, (0.0, at))[1]:
-                kept[key] = max(weight, kept.get(key, (0.0, at))[0]), at
-        past.choices = kept
+            if at >= before - _FRESH and at >= choices.get(key, (0.0, at))[1]:
+                choices[key] = max(weight, choices.get(key, (0.0, at))[0]), at
+        past.choices = choices
 
     async def _keep(self, choice: StoredChoice) -> None:
         try:

@@ -117,18 +117,18 @@ def learn_segment(plain: bytes, listing: Listing, model: Model | None = None) ->
     return b"".join((head, plain[_HEAD.size :], *(part.tobytes() for part in parts)))
 
 
-def cut_segment(segment: "Segment", kept: Sequence[int], data: bytes) -> bytes:
+def cut_segment(segment: "Segment", positions: Sequence[int], data: bytes) -> bytes:
     """The bytes of a segment of only some of its tools, by position: as if the others had never been read."""
     from wicket_mcp.search.numeric import np  # noqa: PLC0415  (as above)
 
     places = np.full(len(segment.meanings), -1, np.int64)
-    places[kept] = np.arange(len(kept))
+    places[positions] = np.arange(len(positions))
     owners = places[segment.owners]
     stays = owners >= 0
     feature = np.repeat(np.arange(len(segment.numbers)), segment.spans)
     spans = np.bincount(feature[stays], minlength=len(segment.numbers))
-    small = _small(len(kept))
-    pieces = segment.pieces[kept] if len(segment.pieces) else segment.pieces
+    small = _small(len(positions))
+    pieces = segment.pieces[positions] if len(segment.pieces) else segment.pieces
     rows = np.repeat(places, segment.pieces) >= 0 if len(segment.pieces) else np.zeros(0, bool)
     magic, version, width, checksum, *_ = _HEAD.unpack_from(data)
     parts = (
@@ -136,12 +136,12 @@ def cut_segment(segment: "Segment", kept: Sequence[int], data: bytes) -> bytes:
         spans[spans > 0].astype(small),
         owners[stays].astype(small),
         segment.weights[stays],
-        segment.meanings[kept],
-        segment.learned[kept],
+        segment.meanings[positions],
+        segment.learned[positions],
         pieces,
         segment.readings[rows],
     )
-    head = _HEAD.pack(magic, version, width, checksum, len(kept), int((spans > 0).sum()), int(stays.sum()))
+    head = _HEAD.pack(magic, version, width, checksum, len(positions), int((spans > 0).sum()), int(stays.sum()))
     return b"".join((head, *(part.tobytes() for part in parts)))
 
 
