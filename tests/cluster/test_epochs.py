@@ -79,6 +79,22 @@ async def test_a_deposed_owner_and_a_new_one_refuse_requests_under_the_old_epoch
         echo = {"name": "echo", "arguments": {"message": "over-the-link"}}
         assert (await link.request("tools/call", echo, NO_CALLBACKS))["content"][0]["text"] == "over-the-link"
 
+        def forge(principal: Principal, connection: str) -> str:
+            return statements.make_for(principal, "another connection")
+
+        forged = await OwnerLink.open(
+            "x",
+            Claim(1, first.address),
+            RecordingHost(),
+            principal=GATEWAY,
+            max_message=2**20,
+            vouch=Vouch(header, forge),
+            doubt=believe,
+        )
+        with pytest.raises(Moved):  # refused, and nothing is done
+            await forged.request("tools/call", {"name": "echo", "arguments": {"message": "forged"}}, NO_CALLBACKS)
+        await forged.close()
+
         assert await relay.ask(first, "/_replica/stop/x", LOCAL, {}) == 200
         while await says(first, 1) == IS_OWNER:  # until it has ended there
             pass

@@ -1,6 +1,7 @@
 """Who owns a server, while everything that replicas stand on fails in the worst moment; seconds here cost nothing."""
 
 import asyncio
+import gc
 import random
 
 import pytest
@@ -207,6 +208,23 @@ def test_locks_that_were_lost_are_taken_again_and_what_others_owned_meanwhile_is
         assert a.locks == {"x"}
         ownership = world.replicas["a"].ownership
         assert ownership.keys == ["x"]
+
+    play(story)
+
+
+def test_keys_that_are_claimed_and_released_leave_nothing_behind() -> None:
+    """B22: a lock and a counter were kept for every server and user."""
+
+    async def story(world: World) -> None:
+        ownership = world.replicas["a"].ownership
+        before = {name: len(each) for name, each in vars(ownership).items() if hasattr(each, "__len__")}
+        assert len(before) >= 4
+        for number in range(20):
+            claim = await world.replicas["a"].machine.run(ownership.claim(f"x for user {number}", lambda: None))
+            await world.replicas["a"].machine.run(ownership.release(f"x for user {number}", claim.epoch))
+        await asyncio.sleep(1)
+        gc.collect()
+        assert {name: len(each) for name, each in vars(ownership).items() if hasattr(each, "__len__")} == before
 
     play(story)
 
