@@ -79,8 +79,9 @@ async def clients(gateway: Gateway, *scopes: str) -> AsyncGenerator[tuple[Client
         yield Client(raw, key), raw
 
 
+@pytest.mark.promise("T8", "The holder of an API key cannot approve its own call.")
 @pytest.mark.parametrize("scopes", [("invoke",), ("discover", "invoke", "admin")])
-async def test_the_holder_of_a_key_does_not_approve_its_own_call(scopes: Any, open_gateway: OpenGateway) -> None:
+async def test_t8_the_holder_of_a_key_does_not_approve_its_own_call(scopes: Any, open_gateway: OpenGateway) -> None:
     """W4: whoever declared elicitation answered the question about its own call."""
     async with open_gateway({"e": peer("Echo")}, policy=ASK) as gateway:
         await gateway.tools()
