@@ -23,7 +23,7 @@ from wicket_mcp.sealing import Ring
 from wicket_mcp.store.model import AuditQuery
 
 SCOPES = ("discover", "invoke", "register")
-ASK = [{"tool": "e.echo", "action": "ask"}]
+ASK = [{"tool": "e.echo", "action": "ask", "by": "caller"}]
 
 
 @dataclass
@@ -65,11 +65,10 @@ async def test_no_approval_of_any_kind_is_inherited(open_gateway: OpenGateway) -
     async with open_gateway({"e": peer("Echo")}, policy=ASK) as gateway:
         name = Name(gateway)
         first = await name.holder()
-        for message in ("always", "once"):
+        for message, mark in (("always", ", always"), ("once", "")):
             with pytest.raises(Denied, match="requires a person's approval"):
                 await echo(gateway, Silent(first), message)
-        for question in await gateway.store.approvals(0):
-            mark = ", always" if '"always"' in question.words else ""
+            [question] = [asked for asked in await gateway.store.approvals(0) if not asked.approved_by]
             await gateway.store.approve(question.id, f"bob{mark}", time.time())
         assert await echo(gateway, Silent(first), "always") == "always"
         assert await echo(gateway, at_desk(first, "for this session"), "session") == "session"
