@@ -41,6 +41,8 @@ class Site:
     processes: list[Ask] = field(default_factory=list[Ask])
     rounds: int = 1
     """How often each of `processes` must be asked until everybody was: several accept its connections."""
+    by_notice: bool = False
+    """Whether a decision reaches them by a notice of the database, which takes some milliseconds."""
 
     @property
     def config(self) -> Path:
@@ -94,6 +96,7 @@ def replicas(postgres: Postgres, folder: Path, servers: dict[str, Server], optio
         with _site(folder, servers, shared + options) as (site, start):
             start()
             start()
+            site.by_notice = True
             yield site
 
 
