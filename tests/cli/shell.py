@@ -14,11 +14,11 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fcntl import ioctl
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from wicket_mcp.codec import decode, encode
+from wicket_mcp.config.read.folder_trust import digest
 
 PATIENCE = 60.0
 
@@ -101,7 +101,7 @@ class Shell:
         """Say yes to the configurations in the working folder, as `wicket trust` would."""
         files = [file for name in ("wicket.toml", ".mcp.json") if (file := self.cwd / name).is_file()]
         if self.trusting and files:
-            yes = {str(file.resolve()): {"sha256": sha256(file.read_bytes()).hexdigest(), "at": 0} for file in files}
+            yes = {str(file.resolve()): {"sha256": digest(file), "at": 0} for file in files}
             self.write(".local/state/wicket/trusted.json", encode(yes).decode())
 
     def write(self, path: str, text: str) -> Path:
