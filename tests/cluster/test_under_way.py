@@ -74,15 +74,19 @@ async def test_each_replica_shows_and_stops_a_server_that_another_runs(postgres:
         await Raw(http, f"{first.address}/mcp").post(INITIALIZE)
         await http.post(f"{second.address}/ui/sign-in", data={"token": TOKEN})
 
-        async def read(path: str) -> str:
-            async with http.get(f"{second.address}{path}") as page:
-                assert page.status == 200
-                return await page.text()
+        async def shows(path: str, *words: str) -> None:
+            """Return once the page does. A replica that has just joined is not known yet, and one that does not answer
+            at once is left out of a page.
+            """
+            text = ""
+            async with asyncio.timeout(20):
+                while not all(word in text for word in words):
+                    async with http.get(f"{second.address}{path}") as page:
+                        assert page.status == 200
+                        text = await page.text()
 
-        assert "about to die of natural causes" in await read("/ui/servers/x")
-        text = await read("/ui/servers/y")
-        assert 'class="state ready"' in text
-        assert "stdio 2025-11-25" in text
-        assert "<td>2025-06-18</td><td>http</td>" in await read("/ui/access")
+        await shows("/ui/servers/x", "about to die of natural causes")
+        await shows("/ui/servers/y", 'class="state ready"', "stdio 2025-11-25")
+        await shows("/ui/access", "<td>2025-06-18</td><td>http</td>")
         await stop(http, second, "y", number)
         assert int(await call(http, second, "y.pid")) != number
