@@ -10,6 +10,7 @@ from tests.peers.postgres import Postgres
 from tests.peers.tcp_proxy import Cable
 from wicket_mcp.cluster.members import Member, tag
 from wicket_mcp.cluster.relay import Relay
+from wicket_mcp.cluster.statements import Statements
 from wicket_mcp.errors import Unavailable
 from wicket_mcp.sealing import Ring
 from wicket_mcp.store.open import open_store
@@ -24,7 +25,7 @@ async def member(address: str, name: str) -> AsyncGenerator[tuple[PostgresMember
     store, ring = await open_store(address), Ring([bytes(32)])
     members = await PostgresMembers.join(address, name, lambda _: f"http://{name}")
     router = ReplicaRouter(
-        name, ring, Relay(ring), Sessions(lambda _number, _principal: None, Counters()), store, 2**20
+        name, ring, Relay(Statements(ring, name)), Sessions(lambda _number, _principal: None, Counters()), store, 2**20
     )
     router.join(members)
     try:
