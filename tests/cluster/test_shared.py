@@ -32,9 +32,9 @@ ASK = f'{UNATTENDED}[[policy.rules]]\nname = "careful"\naction = "ask"\ntool = "
 class Modern:
     """A modern client that understands tasks, and says itself which replica it speaks to."""
 
-    def __init__(self, http: aiohttp.ClientSession) -> None:
+    def __init__(self, http: aiohttp.ClientSession, able: dict[str, Any] = ABLE) -> None:
         self._http = http
-        self._meta = {**META, CAPABILITIES: ABLE}
+        self._meta = {**META, CAPABILITIES: able}
 
     async def ask(self, replica: Replica, method: str, params: dict[str, Any]) -> Any:
         message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": self._meta}}
@@ -79,6 +79,40 @@ async def at_the_server(http: aiohttp.ClientSession, replica: Replica, count: in
     """Return when so many slow calls wait there."""
     while (await call(http, replica, "calls"))["structuredContent"]["waiting"] != count:
         pass
+
+
+async def test_a_client_whose_connection_fails_gets_its_answer_through_another_replica(
+    postgres: Postgres, tmp_path: Path
+) -> None:
+    """B14: whichever replica holds the call, and whether the failure comes before or after the repetition."""
+    async with (
+        replicas(tmp_path, postgres.database(), {"x": peer("AsksThenWaits")}) as house,
+        aiohttp.ClientSession() as http,
+        asyncio.timeout(90),
+    ):
+        owner, *others = house.replicas
+        client = Modern(http, {"elicitation": {"form": {}}})
+        await at_the_server(http, owner, 0)  # and so it runs the server
+        for began, next_one in ((owner, others[0]), (others[0], owner), (others[0], others[1])):
+            for repeats_late in (True, False):
+                asked = await client.call(began, "x__slow")
+                again: dict[str, Any] = {
+                    "name": "x__slow",
+                    "arguments": {},
+                    "requestState": asked["requestState"],
+                    "inputResponses": {key: {"action": "accept"} for key in asked["inputRequests"]},
+                }
+                broken = asyncio.ensure_future(client.ask(next_one, "tools/call", again))
+                await at_the_server(http, owner, 1)
+                if repeats_late:
+                    broken.cancel()
+                last_one = asyncio.ensure_future(client.ask(others[1], "tools/call", again))
+                await at_the_server(http, others[1], 1)
+                broken.cancel()
+                await at_the_server(http, others[1], 1)
+                await call(http, owner, "release")
+                assert (await last_one)["content"][0]["text"] == "released"
+        assert (await call(http, owner, "calls"))["structuredContent"]["cancelled"] == 0
 
 
 @shows("tasks", "create, poll, listen, cancel, at any replica", clients="both", servers="modern with, legacy without")

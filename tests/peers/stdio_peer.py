@@ -602,6 +602,23 @@ class TellsWhileItAsks(Echo):
         self.text(self.waiting.pop(), f"the client says {outcome.get('action', outcome)}")
 
 
+class AsksThenWaits(Echo):
+    """A call of `slow` asks its client something, and waits like every slow call once there is a reply."""
+
+    asking: Any = None
+
+    def on_call(self, number: Any, name: str, arguments: Message, meta: Message) -> None:
+        if name == "slow":
+            self.asking = number
+            params: Message = {"message": "Go on?", "requestedSchema": {"type": "object", "properties": {}}}
+            self.send({"jsonrpc": "2.0", "id": "question", "method": "elicitation/create", "params": params})
+        else:
+            super().on_call(number, name, arguments, meta)
+
+    def on_reply(self, message: Message) -> None:
+        self.waiting.append(self.asking)
+
+
 class AnswersWildly(Echo):
     """Answers twice, under unknown ids, and with shapes that mean nothing."""
 
