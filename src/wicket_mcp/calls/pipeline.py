@@ -87,6 +87,7 @@ class Pipeline:
         self._parts = parts
         self._outermost = [audit(parts.audit)] if parts.trace is None else [parts.trace, audit(parts.audit)]
         self._servers: dict[str, tuple[ServerConfig, Handler, Handler]] = {}
+        """The layers of each server; those of servers that are gone are dropped when others are built."""
         self._following = follow_tasks(parts.task_ids, parts.catalogue.has_tasks)(parts.forward)
         self._owner = self._stacks(owner=True)
         self._others = self._stacks(owner=False)
@@ -151,11 +152,13 @@ class Pipeline:
         return nest([*self._outermost, *_steps(layers)], inner)
 
     def _to_server(self, request: Request) -> Awaitable[Result]:
-        config = self._parts.catalogue.servers.get(request.server)
+        servers = self._parts.catalogue.servers
+        config = servers.get(request.server)
         if config is None:
             raise UnknownName("server", request.server)
         known = self._servers.get(request.server)
         if known is None or known[0] is not config:
+            self._servers = {name: other for name, other in self._servers.items() if servers.get(name) is other[0]}
             known = self._servers[request.server] = (config, *self._inner(config))
         return (known[1] if request.tool is None else known[2])(request)
 
