@@ -16,6 +16,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
+from shutil import which
 from typing import Any, cast
 
 from wicket_mcp.codec import LARGE, encode, is_large
@@ -116,19 +117,16 @@ class StdioConnection(Versioned, asyncio.SubprocessProtocol):
                 cwd=server.cwd,
                 start_new_session=True,
             )
-        except FileNotFoundError as problem:
-            keeper.discard(connection.control)
-            missing, hint = f"command '{command}'", "Install it, or give its full path as 'command'."
-            if server.cwd and problem.filename == server.cwd:
-                missing, hint = f"folder '{server.cwd}'", "Correct its 'cwd'."
-            raise CannotStart(name, f"Server '{name}' cannot start: {missing} was not found.", hint=hint) from None
         except (OSError, ValueError) as problem:
             keeper.discard(connection.control)
-            raise CannotStart(
-                name,
-                f"Server '{name}' cannot start: {problem}.",
-                hint=f"Check that '{command}' can be executed.",
-            ) from None
+            reason, hint = str(problem), f"Check that '{command}' can be executed."
+            # One folder of PATH that we may not read is reported, although no other has the command either.
+            is_denied = isinstance(problem, PermissionError) and not which(command, os.F_OK, environment.get("PATH"))
+            if isinstance(problem, FileNotFoundError) and server.cwd and problem.filename == server.cwd:
+                reason, hint = f"folder '{server.cwd}' was not found", "Correct its 'cwd'."
+            elif isinstance(problem, FileNotFoundError) or (is_denied and os.sep not in command):
+                reason, hint = f"command '{command}' was not found", "Install it, or give its full path as 'command'."
+            raise CannotStart(name, f"Server '{name}' cannot start: {reason}.", hint=hint) from None
         return connection
 
     # Called by the pool
